@@ -25,7 +25,7 @@ class Rate:
     def __init__(self) -> None:
         self._arrivals: deque[float] = deque(maxlen=WINDOW)
 
-    def take(self, message: Message) -> None:
+    def add(self, message: Message) -> None:
         """Record the arrival time of a message."""
         self._arrivals.append(time.perf_counter())
 
@@ -58,7 +58,7 @@ class Bandwidth:
     def __init__(self) -> None:
         self._sizes: deque[tuple[float, int]] = deque(maxlen=WINDOW)
 
-    def take(self, message: Message) -> None:
+    def add(self, message: Message) -> None:
         """Record the arrival time and encoded size of a message."""
         self._sizes.append((time.perf_counter(), len(encode(message))))
 
@@ -93,18 +93,18 @@ class RemoteClock:
         self.host = host
         self._track = ClockTrack()
 
-    def look(self, ask: Callable[[], Mapping[str, int]]) -> None:
+    def look(self, call: Callable[[], Mapping[str, int]]) -> None:
         """Make one more round trip to the node. A failed call is ignored.
 
-        ask  function that calls the node's service `clock` and returns {name: time (ns) on the node's clock}
+        call  function that calls the node's service `clock` and returns {name: time (ns) on the node's clock}
         """
-        asked = time.time_ns()
+        requested_ns = time.time_ns()
         try:
-            there = ask()
+            reply = call()
         except ServiceError:
             return
-        reading = PeerClock(asked_ns=asked, heard_ns=time.time_ns())
-        reading.received_ns, reading.answered_ns = there["received_ns"], there["answered_ns"]
+        reading = PeerClock(asked_ns=requested_ns, heard_ns=time.time_ns())
+        reading.received_ns, reading.answered_ns = reply["received_ns"], reply["answered_ns"]
         self._track.add(reading)
 
     def offset_at(self, local_s: float) -> float:
@@ -143,15 +143,16 @@ class RemoteClock:
 class Delay:
     """Delay from the sender's time stamp to reception, over the last WINDOW messages.
 
-    far  clock of the sender's computer, with which the delays are corrected; None if the sender runs on this computer
+    remote_clock  clock of the sender's computer, with which the delays are corrected; None if the sender runs on this
+                  computer
     """
 
-    def __init__(self, far: RemoteClock | None = None) -> None:
-        self._far = far
+    def __init__(self, remote_clock: RemoteClock | None = None) -> None:
+        self._remote_clock = remote_clock
         self._delays: deque[tuple[float, float]] = deque(maxlen=WINDOW)  # (time of reception, delay by the stamp), s
         self._unstamped = 0
 
-    def take(self, message: Message) -> None:
+    def add(self, message: Message) -> None:
         """Record a message's delay.
 
         A message without a wall-clock stamp, as in lockstep, is counted but has no delay.
@@ -169,12 +170,14 @@ class Delay:
         """
         if not self._delays:
             return {"messages": 0, "unstamped": self._unstamped, "p50_s": None}
-        ahead = [0.0 if self._far is None else self._far.offset_at(heard) for heard, _ in self._delays]
+        ahead = [
+            0.0 if self._remote_clock is None else self._remote_clock.offset_at(arrived) for arrived, _ in self._delays
+        ]
         p50, p99, worst = np.percentile(np.array(self._delays)[:, 1] + np.nan_to_num(ahead), (50, 99, 100))
         return {
             "messages": len(self._delays),
             "unstamped": self._unstamped,
-            "clock": None if self._far is None else self._far.figures(),
+            "clock": None if self._remote_clock is None else self._remote_clock.figures(),
             "p50_s": float(p50),
             "p99_s": float(p99),
             "max_s": float(worst),
@@ -186,5 +189,5 @@ class Delay:
         if found["p50_s"] is None:
             return f"{found['unstamped']} messages carry no wall-clock stamp (lockstep has none)"
         p50, p99, worst = (seconds_text(found[key] or 0.0) for key in ("p50_s", "p99_s", "max_s"))
-        clock = "" if self._far is None else f"; {self._far.text()}"
+        clock = "" if self._remote_clock is None else f"; {self._remote_clock.text()}"
         return f"p50 {p50}, p99 {p99}, max {worst}, {found['messages']} messages{clock}"

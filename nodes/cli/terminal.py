@@ -39,7 +39,7 @@ NEGATIVE = {"ignore_unknown_options": True}
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
-def say(text: str = "") -> None:
+def print_line(text: str = "") -> None:
     """Print a line to standard output; nothing is interpreted as markup."""
     print(text, flush=True)
 
@@ -64,7 +64,7 @@ def working(what: str) -> Iterator[None]:
         yield
 
 
-def say_json(data: Any, *, indent: int | None = 2) -> None:
+def print_json(data: Any, *, indent: int | None = 2) -> None:
     """Print plain data or structs as JSON. Non-finite numbers become null."""
     import msgspec
 
@@ -72,14 +72,14 @@ def say_json(data: Any, *, indent: int | None = 2) -> None:
     print((msgspec.json.format(encoded, indent=indent) if indent else encoded).decode(), flush=True)
 
 
-def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print aligned columns under a header; without rows, print nothing. The last column is not padded."""
     table = [list(header), *[list(row) for row in rows]]
     if len(table) == 1:
         return
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     for row in table:
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def parse_assignments(texts: Sequence[str], option: str, example: str = "gain=2.5") -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nodes.pages.style import INK, PAPER, PINK, VERMILION, say_empty, settings
+from nodes.pages.style import INK, PAPER, PINK, VERMILION, draw_empty, settings
 
 DARKEST = 0.58  # end of the colours, as a share of matplotlib's "viridis_r"
 MOST = 99.0  # percentile of the measure at which the colours end
@@ -66,7 +66,7 @@ def draw_state_map(
             label += f"\n({units})" if units else ""
             figure.colorbar(drawn, ax=axis, extend=extend, label=label)
         elif not any(mask.any() for mask, _, _ in marks):
-            say_empty(axis, "no motion")
+            draw_empty(axis, "no motion")
         for mask, color, _ in marks:
             if mask.any():
                 shown = np.ma.masked_where(~mask, np.ones(mask.shape))

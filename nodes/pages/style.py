@@ -181,7 +181,7 @@ def _hiding(hidden: dict[str, str], shown: list[str]) -> list[str]:
     ]
 
 
-def say_empty(axis: Any, text: str) -> None:
+def draw_empty(axis: Any, text: str) -> None:
     """Write a text into an axis without data."""
     axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color=MUTED, wrap=True)
     axis.set_xticks([])

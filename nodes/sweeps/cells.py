@@ -92,13 +92,13 @@ def _fill(row: Row, sweep: Sweep, cell: Cell, recording: Path | None) -> None:
     except (InvalidRequest, SimulationError) as error:
         row.result, row.reason = ERROR, _line(str(error))
     except Exception as error:
-        row.result, row.reason = ERROR, _line(_told(error))
+        row.result, row.reason = ERROR, _line(_error_text(error))
     finally:
         if composition is not None:
             try:
                 composition.close()
             except Exception as error:
-                row.result, row.reason = ERROR, _line(_told(error))
+                row.result, row.reason = ERROR, _line(_error_text(error))
 
 
 def judged(composition: Composition) -> tuple[str, str]:
@@ -121,8 +121,8 @@ def judged(composition: Composition) -> tuple[str, str]:
         found = [f"{name}: {v.reason}" for name, v in verdicts.items() if v is not None and v.outcome == outcome]
         if found:
             return outcome, _line("; ".join(found))
-    taken, refused = status["commands_taken"], status["commands_refused"]
-    silent = [name for name in refused if not taken.get(name)]
+    accepted, refused = status["commands_taken"], status["commands_refused"]
+    silent = [name for name in refused if not accepted.get(name)]
     if silent:
         return FAILED, _line(f"no command of {silent[0]} was accepted: {refused[silent[0]]['reason']}")
     return PASSED, ""
@@ -181,7 +181,7 @@ def _line(text: str) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Type, message and place of an error as text. The place has the name of the file without its folder."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

@@ -20,7 +20,7 @@ import msgspec
 
 from nodes.sweeps.cells import CRASHED, LOST, Row
 from nodes.sweeps.design import Cell, Sweep, SweepError
-from nodes.sweeps.engine import CellRunner, Ended, Report, left_of
+from nodes.sweeps.engine import CellRunner, Ended, Report, remaining_cells
 from nodes.sweeps.journal import Journal
 from nodes.sweeps.structures import structures
 from nodes.workers import LOOK_S
@@ -47,7 +47,7 @@ def carry_out_on(
     message if no scheduler replies, or if the code on a worker differs from the code on this computer.
     """
     left = sorted(
-        left_of(sweep, journal, retry), key=structures(sweep)
+        remaining_cells(sweep, journal, retry), key=structures(sweep)
     )  # cells that share compiled code are neighbours
     done, total = sweep.cells - len(left), sweep.cells
     report(done, total)
@@ -94,8 +94,8 @@ def _rows_on(
             size = 1 if math.isnan(each_s) else max(1, min(MOST_PER_TASK, share, int(TASK_S / each_s)))
             places = range(place, min(place + size, len(cells)))
             place += size
-            asked = msgspec.json.encode([cells[k] for k in places])
-            tasks[client.submit(run_cells_of, data, asked, limit_s, pure=False)] = places
+            request = msgspec.json.encode([cells[k] for k in places])
+            tasks[client.submit(run_cells_of, data, request, limit_s, pure=False)] = places
         for future in [future for future in tasks if future.done()]:
             places = tasks.pop(future)
             for k, row in zip(places, _rows_of(future, sweep, [cells[k] for k in places]), strict=True):

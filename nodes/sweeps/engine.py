@@ -33,11 +33,11 @@ class Schedule:
     all these structures.
     """
 
-    def __init__(self, sweep: Sweep, left: Iterable[int]) -> None:
+    def __init__(self, sweep: Sweep, remaining: Iterable[int]) -> None:
         self._structure = structures(sweep)
-        self._left: dict[tuple[int, int], deque[int]] = {}
-        for cell in left:
-            self._left.setdefault(self._structure(cell), deque()).append(cell)
+        self._remaining: dict[tuple[int, int], deque[int]] = {}
+        for cell in remaining:
+            self._remaining.setdefault(self._structure(cell), deque()).append(cell)
         self._warm: set[tuple[int, int]] = set()
         self._warming: set[tuple[int, int]] = set()
         self._robots_warm: set[int] = set()
@@ -45,7 +45,7 @@ class Schedule:
 
     def next(self) -> int | None:
         """Return the number of the next cell (run of the sweep), or None if no cell can be started now."""
-        for structure, cells in self._left.items():
+        for structure, cells in self._remaining.items():
             robots, _ = structure
             if structure in self._warm:
                 return self._take(structure, cells)
@@ -66,7 +66,7 @@ class Schedule:
     def _take(self, structure: tuple[int, int], cells: deque[int]) -> int:
         cell = cells.popleft()
         if not cells:
-            del self._left[structure]
+            del self._remaining[structure]
         return cell
 
 
@@ -86,15 +86,15 @@ def carry_out(
     ended    function called with each new row
     retry    whether cells whose earlier run was not completed (crashed, stopped or diverged) are run again
     """
-    left = left_of(sweep, journal, retry)
+    remaining = remaining_cells(sweep, journal, retry)
     total = sweep.cells
-    done = total - len(left)
+    done = total - len(remaining)
     report(done, total)
-    if not left:
+    if not remaining:
         return
     warm_up(sweep)
-    schedule = Schedule(sweep, left)
-    with Pool(CellJob(sweep), min(workers, len(left)), limit_s) as pool:
+    schedule = Schedule(sweep, remaining)
+    with Pool(CellJob(sweep), min(workers, len(remaining)), limit_s) as pool:
         while done < total:
             for worker in pool.idle:
                 if (cell := schedule.next()) is None:
@@ -130,7 +130,7 @@ def local_runner(sweep: Sweep, workers: int, limit_s: float) -> Iterator[CellRun
         yield run
 
 
-def left_of(sweep: Sweep, journal: Journal, retry: bool) -> list[int]:
+def remaining_cells(sweep: Sweep, journal: Journal, retry: bool) -> list[int]:
     """Numbers of the cells (runs of the sweep) that have no row of results in the journal.
 
     retry  whether to include cells whose row says that the run was not completed: it crashed, was stopped or diverged

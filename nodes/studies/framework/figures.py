@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nodes.pages.style import INK, LOST, MUTED, appearance, hidden_in, legend_below, line, say_empty
+from nodes.pages.style import INK, LOST, MUTED, appearance, draw_empty, hidden_in, legend_below, line
 from nodes.studies.framework.claims import at_common_times, sci
 from nodes.studies.framework.runs import Outcome, Run
 
@@ -238,7 +238,7 @@ def against(
         axis.xaxis.set_major_formatter(plain_number)
         axis.xaxis.set_minor_formatter("")
     else:
-        say_empty(axis, empty)
+        draw_empty(axis, empty)
 
 
 def precision(results: Any, figure: Any, named: Mapping[str, Sequence[Run]]) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nodes.pages.style import BLUE, FAINT, INK, PAPER, VERMILION, say_empty, settings
+from nodes.pages.style import BLUE, FAINT, INK, PAPER, VERMILION, draw_empty, settings
 from nodes.sweeps.axes import Axis, as_text
 from nodes.sweeps.cells import ENDED, PASSED, Row
 from nodes.sweeps.design import Sweep
@@ -51,7 +51,7 @@ def draw_map(path: Path, found: Grid, units: dict[str, str] | None = None) -> No
             drawn = axis.pcolormesh(mean, cmap=colors_of(rate), rasterized=True, **ends, **_lines_between(mean.size))
             figure.colorbar(drawn, ax=axis, label=PASSED_SHARE if rate else f"mean {named(found.figure)}")
         else:
-            say_empty(axis, "no run has a value of this figure")
+            draw_empty(axis, "no run has a value of this figure")
         failed, lost = np.array(found.failed), np.array(found.lost)
         if found.figure == PASS_RATE:
             failed = failed & False  # the colour says it

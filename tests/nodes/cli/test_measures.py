@@ -44,7 +44,7 @@ def test_the_clock_of_the_senders_host_is_taken_out(ahead_s: float, way: str, mo
     assert 0.1e-3 < far.uncertainty_s < 1e-3
     delay = Delay(far)
     for late_ms in (4, 5, 6):
-        delay.take(RobotState(sent_ns=clocks.now_ns + clocks.ahead_ns - late_ms * MS))
+        delay.add(RobotState(sent_ns=clocks.now_ns + clocks.ahead_ns - late_ms * MS))
     assert delay.figures()["p50_s"] == pytest.approx(5e-3, abs=1e-3)
     assert re.search(
         f"3 messages; corrected for the clock of host 'robot', which is {way}, known to [0-9]+ us", delay.text()
@@ -58,7 +58,7 @@ def test_a_clock_that_gains_is_followed_for_as_long_as_one_watches(monkeypatch: 
         clocks.now_ns += 500 * MS
         clocks.ahead_ns += 50_000  # 100 ppm
         far.look(clocks.trip(1 + number % 3, 1 + number % 2))
-        delay.take(RobotState(sent_ns=clocks.now_ns + clocks.ahead_ns - 5 * MS))
+        delay.add(RobotState(sent_ns=clocks.now_ns + clocks.ahead_ns - 5 * MS))
     assert far.offset_s == pytest.approx(0.06, abs=1e-3)
     found = delay.figures()
     assert (found["p50_s"], found["max_s"]) == pytest.approx((5e-3, 5e-3), abs=1e-3)
@@ -71,13 +71,13 @@ def test_a_clock_that_nobody_tells_is_said_to_be_in_the_figures() -> None:
     far = RemoteClock("robot")
     far.look(silent)
     delay = Delay(far)
-    delay.take(RobotState(sent_ns=time.time_ns()))
+    delay.add(RobotState(sent_ns=time.time_ns()))
     assert delay.figures()["clock"] == {"host": "robot", "offset_s": None, "uncertainty_s": None}
     assert "the clock of host 'robot' is not known, so that these figures include its offset" in delay.text()
 
 
 def test_on_one_host_there_is_no_other_clock() -> None:
     delay = Delay()
-    delay.take(RobotState(sent_ns=time.time_ns()))
+    delay.add(RobotState(sent_ns=time.time_ns()))
     assert delay.figures()["clock"] is None
     assert "clock" not in delay.text()

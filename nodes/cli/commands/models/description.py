@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from nodes.cli.terminal import say, say_table
+from nodes.cli.terminal import print_line, print_table
 
 BEAM = ("name", "length", "elements", "modes", "bending_stiffness", "mass_per_length", "tension", "supports")
 SPRING = ("stiffness", "rest_length", "damping", "pretension")
@@ -104,10 +104,10 @@ def _finite(value: float) -> float | None:
 
 
 def _tunable(name: str, robot: dict[str, Any]) -> tuple[str, str, str, str]:
-    told = robot["tunable_ranges"][name]
-    least, most = (None if told[end] is None else f"{told[end]:.6g}" for end in ("least", "most"))
+    limits = robot["tunable_ranges"][name]
+    least, most = (None if limits[end] is None else f"{limits[end]:.6g}" for end in ("least", "most"))
     span = " ".join(part for part in (least and f"from {least}", most and f"to {most}") if part)
-    return f"  {name}", f"{robot['tunables'][name]:g}", told["unit"], span
+    return f"  {name}", f"{robot['tunables'][name]:g}", limits["unit"], span
 
 
 def _beam(beam: Any) -> dict[str, Any]:
@@ -125,19 +125,19 @@ def print_description(robot: dict[str, Any]) -> None:
 
     robot  result of `plain_description`, with the entries that `armswing robot show` adds, such as "about"
     """
-    say(f"{robot['name']}, gravity ({', '.join(f'{g:g}' for g in robot['gravity'])}) m/s^2")
+    print_line(f"{robot['name']}, gravity ({', '.join(f'{g:g}' for g in robot['gravity'])}) m/s^2")
     if robot["about"]:
-        say(robot["about"])
-    say("\nbodies")
-    say_table(("  name", "mass"), [(f"  {b['name']}", f"{b['mass']:g} kg") for b in robot["bodies"]])
-    say("\njoints")
-    say_table(
+        print_line(robot["about"])
+    print_line("\nbodies")
+    print_table(("  name", "mass"), [(f"  {b['name']}", f"{b['mass']:g} kg") for b in robot["bodies"]])
+    print_line("\njoints")
+    print_table(
         ("  name", "kind", "axis", "parent", "child", "limits"),
         [(f"  {j['name']}", j["kind"], _axis(j), j["parent"], j["child"], _limits(j)) for j in robot["joints"]],
     )
-    say("\nactuators" if robot["actuators"] else "\nactuators: none, nothing drives it")
+    print_line("\nactuators" if robot["actuators"] else "\nactuators: none, nothing drives it")
     rates = {j["name"]: f"{j['unit']}/s" for j in robot["joints"]}
-    say_table(
+    print_table(
         ("  name", "joint", "largest effort", "largest velocity", "takes"),
         [
             (f"  {a['name']}", a["joint"], _limit(a, "effort", a["unit"]), _limit(a, "velocity", rate), takes)
@@ -148,12 +148,12 @@ def print_description(robot: dict[str, Any]) -> None:
         ],
     )
     if len(robot["constraint_modes"]) > 1:
-        say(f"\nconstraint modes: {', '.join(robot['constraint_modes'])}; it starts in {robot['starts_in']}")
+        print_line(f"\nconstraint modes: {', '.join(robot['constraint_modes'])}; it starts in {robot['starts_in']}")
     elif robot["switched"]:
-        say(f"\nconstraints that guards switch: {', '.join(robot['switched'])}")
+        print_line(f"\nconstraints that guards switch: {', '.join(robot['switched'])}")
     if robot["springs"]:
-        say("\nsprings")
-        say_table(
+        print_line("\nsprings")
+        print_table(
             ("  name", "from", "to", "stiffness", "rest length", "damping", "pretension"),
             [
                 (f"  {s['name']}", s["from"], s["to"], f"{k:g} N/m", f"{rest:g} m", f"{damping:g} N s/m", f"{pull:g} N")
@@ -165,20 +165,22 @@ def print_description(robot: dict[str, Any]) -> None:
     _print_constraints(robot)
     _print_beams(robot)
     if robot["consistent_start"]:
-        say("\na start near its own that satisfies the constraints, in m, rad, m/s and rad/s")
-        say_table(("  ", "numbers"), [(f"  {key}", _numbers(each)) for key, each in robot["consistent_start"].items()])
+        print_line("\na start near its own that satisfies the constraints, in m, rad, m/s and rad/s")
+        print_table(
+            ("  ", "numbers"), [(f"  {key}", _numbers(each)) for key, each in robot["consistent_start"].items()]
+        )
     if robot["outputs"]:
-        say("\noutputs")
-        say_table(("  name", "unit"), [(f"  {name}", unit) for name, unit in robot["outputs"].items()])
-    say("\nparameters of [sim.parameters] and --param")
-    say_table(("  name", "default", "unit", "what it is"), [_parameter(each) for each in robot["takes"]])
+        print_line("\noutputs")
+        print_table(("  name", "unit"), [(f"  {name}", unit) for name, unit in robot["outputs"].items()])
+    print_line("\nparameters of [sim.parameters] and --param")
+    print_table(("  name", "default", "unit", "what it is"), [_parameter(each) for each in robot["takes"]])
     if robot["tunables"]:
-        say("\ntunables, which change while it runs")
-        say_table(("  name", "value", "unit", "range"), [_tunable(key, robot) for key in robot["tunables"]])
+        print_line("\ntunables, which change while it runs")
+        print_table(("  name", "value", "unit", "range"), [_tunable(key, robot) for key in robot["tunables"]])
     fixed = {key: value for key, value in robot["parameters"].items() if key not in robot["choices"]}
     if fixed:
-        say("\nnumbers of the description, in m, kg, s, N and rad")
-        say_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in fixed.items()])
+        print_line("\nnumbers of the description, in m, kg, s, N and rad")
+        print_table(("  name", "value"), [(f"  {key}", f"{value:g}") for key, value in fixed.items()])
 
 
 def _parameter(takes: dict[str, Any]) -> tuple[str, str, str, str]:
@@ -196,8 +198,8 @@ def _print_joint_parts(robot: dict[str, Any]) -> None:
     """Print one row for each spring, friction, stop and other part of a joint."""
     rows = [(f"  {j['name']}", part, text) for j in robot["joints"] for part, text in _joint_parts(j)]
     if rows:
-        say("\nsprings, friction, stops and rotors of joints")
-        say_table(("  joint", "part", "numbers"), rows)
+        print_line("\nsprings, friction, stops and rotors of joints")
+        print_table(("  joint", "part", "numbers"), rows)
 
 
 def _joint_parts(joint: dict[str, Any]) -> list[tuple[str, str]]:
@@ -231,12 +233,12 @@ def _joint_parts(joint: dict[str, Any]) -> list[tuple[str, str]]:
 def _print_constraints(robot: dict[str, Any]) -> None:
     """Print constraints and couplings, contacts of spheres, and custom forces."""
     if robot["constraints"]:
-        say("\nconstraints and couplings")
+        print_line("\nconstraints and couplings")
         rows = [(f"  {c['name']}", c["kind"], c["between"]) for c in robot["constraints"]]
-        say_table(("  name", "kind", "between"), rows)
+        print_table(("  name", "kind", "between"), rows)
     if robot["sphere_contacts"]:
-        say("\ncontacts")
-        say_table(
+        print_line("\ncontacts")
+        print_table(
             ("  name", "of", "with", "stiffness", "dissipation", "friction"),
             [
                 (
@@ -247,8 +249,8 @@ def _print_constraints(robot: dict[str, Any]) -> None:
             ],
         )
     if robot["forces"]:
-        say("\ncustom forces")
-        say_table(
+        print_line("\ncustom forces")
+        print_table(
             ("  name", "parameters"),
             [
                 (f"  {f['name']}", ", ".join(f"{key} {number:g}" for key, number in f["parameters"].items()))
@@ -281,8 +283,8 @@ def _contact_stiffness(contact: dict[str, Any]) -> str:
 
 def _print_beams(robot: dict[str, Any]) -> None:
     if robot["beams"]:
-        say("\nbeams")
-        say_table(
+        print_line("\nbeams")
+        print_table(
             ("  name", "length", "EI", "mass", "tension", "supports", "coordinates"),
             [
                 (
@@ -294,8 +296,8 @@ def _print_beams(robot: dict[str, Any]) -> None:
             ],
         )
     if robot["contacts"]:
-        say("\npoints that slide on a beam")
-        say_table(
+        print_line("\npoints that slide on a beam")
+        print_table(
             ("  name", "beam", "body", "at"),
             [
                 (f"  {c['name']}", c["beam"], c["body"], f"({', '.join(f'{x:g}' for x in c['point'])}) m")

@@ -19,7 +19,7 @@ from nodes.cli.commands.models.map_checks import JOINT_COORDINATES, check_rows, 
 from nodes.cli.commands.models.robots import Param, built
 from nodes.cli.commands.models.studies import Interrupted, interruptible
 from nodes.cli.commands.sweeping.progress import SweepBar
-from nodes.cli.terminal import InputError, UnavailableError, parse_assignments, say, warn, working
+from nodes.cli.terminal import InputError, UnavailableError, parse_assignments, print_line, warn, working
 
 MOST_CELLS = 25_000_000
 ENDING = ".runs"  # of the file of finished runs, beside the picture
@@ -170,8 +170,10 @@ def map_robot(
     except ValueError as error:
         raise InputError(str(error)) from error
     share = float(found.goes_over.mean())
-    say(f"{found.is1.size} motions of {seconds:g} s about {how['equilibrium']}: a share of {share:.4f} turns over")
-    say(str(found.norm).replace("(time_unit_s)", "(--time-unit-s)"))
+    print_line(
+        f"{found.is1.size} motions of {seconds:g} s about {how['equilibrium']}: a share of {share:.4f} turns over"
+    )
+    print_line(str(found.norm).replace("(time_unit_s)", "(--time-unit-s)"))
     if how["unstable"]:
         warn("warning: this equilibrium is unstable; select another equilibrium with --near COORDINATE=VALUE")
     if found.diverged:
@@ -179,7 +181,7 @@ def map_robot(
     if found.violation > LOOSE * mechanism.characteristic_length:
         far = f"{found.violation:.2g}"
         warn(f"warning: constraints are violated by up to {far} at the end; try a smaller --step-ms")
-    say(f"wrote {picture} and {data}")
+    print_line(f"wrote {picture} and {data}")
 
 
 def _axes(text: str) -> dict[str, Any]:

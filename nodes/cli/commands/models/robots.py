@@ -15,9 +15,9 @@ from nodes.cli.terminal import (
     InputError,
     UnavailableError,
     parse_assignments,
-    say,
-    say_json,
-    say_table,
+    print_json,
+    print_line,
+    print_table,
     warn,
     working,
 )
@@ -44,9 +44,9 @@ def list_robots(as_json: AsJson = False) -> None:
     from robots.registry import names
 
     if as_json:
-        say_json(sorted(names()))
+        print_json(sorted(names()))
     else:
-        say_table(("robot", "bodies", "joints", "actuators", "what it is"), [_row(name) for name in sorted(names())])
+        print_table(("robot", "bodies", "joints", "actuators", "what it is"), [_row(name) for name in sorted(names())])
 
 
 def _row(name: str) -> tuple[str, str, str, str, str]:
@@ -86,7 +86,7 @@ def show_robot(
     description = {**plain_description(mechanism), "choices": choices, "takes": takes, "about": about}
     description |= {"start_violates": violated, "consistent_start": start.consistent, "doubts": lines}
     if as_json:
-        say_json(description)
+        print_json(description)
     else:
         print_description(description)
     for line in [*lines, *start.warnings]:
@@ -175,7 +175,7 @@ def export_robot(
         other = mechanism.coordinates == "absolute" and "coordinates" in choices
         raise InputError(f"{error}{'; try --param coordinates=joint' if other else ''}") from error
     if output is None:
-        say(written.text.rstrip())
+        print_line(written.text.rstrip())
     else:
         try:
             output.write_text(written.text, encoding="utf-8")
@@ -210,14 +210,14 @@ def import_robot(
     name = robot_name(file)
     text = python_source(mechanism, name, f"The robot of {Path(file).name}, written by armswing robot import.")
     if output is None:
-        say(text.rstrip())
+        print_line(text.rstrip())
         return
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"--output {output}: {error.strerror}") from error
     counts = (len(part) for part in (mechanism.bodies, mechanism.moving_joints, mechanism.actuators))
-    say("{}: {} bodies, {} moving joints, {} actuators".format(f"{output}:{name}", *counts))
+    print_line("{}: {} bodies, {} moving joints, {} actuators".format(f"{output}:{name}", *counts))
 
 
 def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) -> None:
@@ -239,7 +239,7 @@ def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) 
     except OSError as error:
         raise InputError(f"--output {output}: {error.strerror}") from error
     for name in files:
-        say(str(output / name))
+        print_line(str(output / name))
 
 
 @app.command("equations", epilog="Example: armswing robot equations double_pendulum --format latex")
@@ -275,7 +275,7 @@ def print_equations(
 
     with working(f"deriving the equations of {name!r}"):
         text = written(mechanism, form)
-    say(text)
+    print_line(text)
 
 
 def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[Any, dict[str, Any]]:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, InputError, UnavailableError, say, say_json, say_table, warn
+from nodes.cli.terminal import AsJson, InputError, UnavailableError, print_json, print_line, print_table, warn
 from sim_core.support.suggestion import did_you_mean
 
 PAPERS = ("charmie", "gibbon", "lipinski", "man", "nada", "schiehlen")
@@ -53,7 +53,7 @@ def reproduce(
         warn("armswing: interrupted; nothing written")
         raise typer.Exit(128 + end.signal) from None
     if as_json:
-        say_json(rows)
+        print_json(rows)
     else:
         _print(rows, folder)
 
@@ -73,20 +73,20 @@ def interruptible() -> Iterator[Callable[[], None]]:
     The signal handler itself raises nothing: an exception while a lock is being acquired would leave the lock locked,
     and an exception in a finalizer would be lost. Later signals do not change how the command ends.
     """
-    asked: list[int] = []
+    signals: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
+        signals.append(number)
 
     def go_on() -> None:
-        if asked:
-            raise Interrupted(asked[0])
+        if signals:
+            raise Interrupted(signals[0])
 
     before = {kind: signal.signal(kind, note) for kind in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield go_on
     except BaseException:
-        if asked:  # the command is ending: ignore further signals
+        if signals:  # the command is ending: ignore further signals
             before = dict.fromkeys(before, signal.SIG_IGN)
         raise
     finally:
@@ -129,7 +129,7 @@ def _folder(folder: Path) -> Iterator[None]:
     It creates the folder, checks that files can be written in it, and removes a folder that it created and that is
     still empty at the end.
     """
-    there = os.path.isdir(folder)
+    existed = os.path.isdir(folder)
     try:
         folder.mkdir(exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -139,7 +139,7 @@ def _folder(folder: Path) -> Iterator[None]:
         why = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
         raise InputError(f"--output {str(folder)!r} cannot be written: {why}") from None
     finally:
-        if not there:
+        if not existed:
             with suppress(OSError):
                 folder.rmdir()
 
@@ -166,14 +166,14 @@ def _print(rows: list[dict[str, Any]], folder: Path) -> None:
     counts = Counter(row["verdict"] for row in rows)
     claims = len({row["claim"] for row in rows})
     parts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    say(f"{len(rows)} readings of {claims} claims: {parts}\n")
+    print_line(f"{len(rows)} readings of {claims} claims: {parts}\n")
     notes = {note: str(n) for n, note in enumerate(dict.fromkeys(row["notes"] for row in rows if row["notes"]), 1)}
     lines = [(row["claim"], row["reading"], row["verdict"], notes.get(row["notes"], "")) for row in rows]
-    say_table(("claim", "reading", "verdict", "note"), lines)
+    print_table(("claim", "reading", "verdict", "note"), lines)
     for note, number in notes.items():
-        say(f"note {number}: {note}")
-    say()
-    say(f"wrote {folder / 'index.html'}")
+        print_line(f"note {number}: {note}")
+    print_line()
+    print_line(f"wrote {folder / 'index.html'}")
 
 
 SAID_EVERY_S = 20.0  # period of progress lines without a terminal
@@ -197,7 +197,7 @@ class Bar:
         self._progress = Progress(*columns, console=console, auto_refresh=False) if console.is_terminal else None
         self._tasks: dict[str, Any] = {}
         self._clock = clock
-        self._began = self._said = clock()
+        self._began = self._printed_at = clock()
 
     def __enter__(self) -> Bar:
         if self._progress is not None:
@@ -216,25 +216,25 @@ class Bar:
         if of == 0:
             return
         if self._progress is None:
-            self._say(what, done, of)
+            self._print_progress(what, done, of)
             return
         if what not in self._tasks:
             self._tasks[what] = self._progress.add_task(what, total=of)
         self._progress.update(self._tasks[what], completed=done, total=of)
         now = self._clock()
-        if done == of or now - self._said >= DRAWN_EVERY_S:
-            self._said = now
+        if done == of or now - self._printed_at >= DRAWN_EVERY_S:
+            self._printed_at = now
             self._progress.refresh()
 
-    def _say(self, what: str, done: int, of: int) -> None:
+    def _print_progress(self, what: str, done: int, of: int) -> None:
         now = self._clock()
         after = f"{now - self._began:.0f} s"
         if what not in self._tasks:
             self._tasks[what] = None
             line = f"{what} {of} {COUNTED.get(what, 'pieces')} (begun after {after})"
-        elif now - self._said >= SAID_EVERY_S:
+        elif now - self._printed_at >= SAID_EVERY_S:
             line = f"{what}: {done} of {of} done ({after})"
         else:
             return
-        self._said = now
+        self._printed_at = now
         print(line, file=sys.stderr, flush=True)

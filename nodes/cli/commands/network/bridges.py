@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from nodes.cli.terminal import Domain, InputError, say
+from nodes.cli.terminal import Domain, InputError, print_line
 
 app = typer.Typer(
     help="Show a live launch in other programs.", epilog="Example: armswing bridge plotjuggler", no_args_is_help=True
@@ -28,9 +28,9 @@ def plotjuggler(port: Annotated[int, Port] = 9872, domain: Domain = None) -> Non
             bridge = PlotJugglerBridge(domain, port, stop)
         except OSError as error:
             raise InputError(f"port {port}: {error.strerror}; choose another port with --port") from None
-        say(STEPS.format(port=bridge.port))
+        print_line(STEPS.format(port=bridge.port))
         bridge.run()
-    say(f"published {bridge.sent} messages; {bridge.messages.lost} were lost on the way to the bridge")
+    print_line(f"published {bridge.sent} messages; {bridge.messages.lost} were lost on the way to the bridge")
 
 
 @app.command(epilog="Example: armswing bridge foxglove --port 8765")
@@ -43,9 +43,11 @@ def foxglove(port: Annotated[int, Port] = 8765, domain: Domain = None) -> None:
             bridge = FoxgloveBridge(domain, port, stop)
         except OSError as error:
             raise InputError(f"port {port}: {error}; choose another port with --port") from None
-        say(f"in Foxglove: Open connection, Foxglove WebSocket, ws://localhost:{bridge.port}")
+        print_line(f"in Foxglove: Open connection, Foxglove WebSocket, ws://localhost:{bridge.port}")
         bridge.run()
-    say(f"passed on {bridge.channels.logged} messages; {bridge.messages.lost} were lost on the way to the bridge")
+    print_line(
+        f"passed on {bridge.channels.logged} messages; {bridge.messages.lost} were lost on the way to the bridge"
+    )
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nodes.cli.terminal import Domain, InputError, say
+from nodes.cli.terminal import Domain, InputError, print_line
 
 
 def add_to(app: typer.Typer) -> None:
@@ -47,6 +47,6 @@ def graph(
         with Client(domain) as client:
             members = [Member(entry.name, entry.publishes, entry.subscribes) for entry in client.nodes()]
             title = f"live launch, domain {client.domain}"
-    say(text(members))
+    print_line(text(members))
     if svg is not None:
         svg.write_text(picture(members, title))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, Domain, say, say_json, say_table
+from nodes.cli.terminal import AsJson, Domain, print_json, print_line, print_table
 
 app = typer.Typer(help="The live nodes.", epilog="Example: armswing node list", no_args_is_help=True)
 
@@ -19,10 +19,10 @@ def list_nodes(domain: Domain = None, as_json: AsJson = False) -> None:
     with Client(domain) as client:
         found = [_describe(client, entry) for entry in client.nodes()]
     if as_json:
-        say_json(found)
+        print_json(found)
         return
     hosts, has_guard = {n["host"] for n in found}, any(n["guard"] for n in found)
-    say_table(
+    print_table(
         (
             "node",
             *(["host"] if len(hosts) > 1 else []),
@@ -63,21 +63,21 @@ def node_info(
         with contextlib.suppress(ServiceError):  # a node of another program may have no parameters
             info["parameters"] = client.call(name, "get_parameters")
     if as_json:
-        say_json(info)
+        print_json(info)
         return
     info["guard"] = info["guard"].text() if info["guard"] else None
-    for key, value in _told(info).items():
+    for key, value in _nonempty(info).items():
         if isinstance(value, dict):
-            say(key)
-            rows = _told(value)
+            print_line(key)
+            rows = _nonempty(value)
             width = max(map(len, rows), default=0)
             for inner, text in rows.items():
-                say(f"  {inner:<{width}}  {_text(text)}")
+                print_line(f"  {inner:<{width}}  {_text(text)}")
         else:
-            say(f"{key:<9}  {_text(value)}")
+            print_line(f"{key:<9}  {_text(value)}")
 
 
-def _told(rows: dict[str, Any]) -> dict[str, Any]:
+def _nonempty(rows: dict[str, Any]) -> dict[str, Any]:
     """Return the table rows {name: value} without those that have no value.
 
     A row with None or an empty text, list or map is left out; a row with the number 0 is kept.

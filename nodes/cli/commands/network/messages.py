@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, InputError, say, say_json, say_table
+from nodes.cli.terminal import AsJson, InputError, print_json, print_line, print_table
 from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(help="The messages of the topics.", epilog="Example: armswing message list", no_args_is_help=True)
@@ -40,9 +40,9 @@ def list_messages(as_json: AsJson = False) -> None:
         for name, kind in _messages().items()
     ]
     if as_json:
-        say_json([dict(zip(("message", "topic", "about"), row, strict=True)) for row in rows])
+        print_json([dict(zip(("message", "topic", "about"), row, strict=True)) for row in rows])
     else:
-        say_table(("message", "topic", "what it is"), rows)
+        print_table(("message", "topic", "what it is"), rows)
 
 
 @app.command("show", epilog="Example: armswing message show JointCommand")
@@ -63,15 +63,15 @@ def show_message(
         raise InputError(f"no message {name!r}; messages are {', '.join(known)}{did_you_mean(name, known)}")
     kind = known[name]
     if as_json:
-        say_json(msgspec.json.schema(kind))
+        print_json(msgspec.json.schema(kind))
         return
-    say(inspect.getdoc(kind) or name)
+    print_line(inspect.getdoc(kind) or name)
     if issubclass(kind, Message):
-        say("\nin every message")
-        say("\n".join(f"  {line}" for line in (inspect.getdoc(Message) or "").splitlines()[2:]))
-    say("")
+        print_line("\nin every message")
+        print_line("\n".join(f"  {line}" for line in (inspect.getdoc(Message) or "").splitlines()[2:]))
+    print_line("")
     own = [field for field in msgspec.structs.fields(kind) if field.name not in Message.__struct_fields__]
-    say_table(("field", "type", "default"), [(f.name, type_text(f.type), default_text(f)) for f in own])
+    print_table(("field", "type", "default"), [(f.name, type_text(f.type), default_text(f)) for f in own])
 
 
 def default_text(field: Any) -> str:

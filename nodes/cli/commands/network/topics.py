@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, Domain, InputError, UnavailableError, say, say_json, say_table, warn
+from nodes.cli.terminal import AsJson, Domain, InputError, UnavailableError, print_json, print_line, print_table, warn
 from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(
@@ -37,9 +37,9 @@ def list_topics(domain: Domain = None, as_json: AsJson = False) -> None:
     with Client(domain) as client:
         found = client.topics()
     if as_json:
-        say_json(found)
+        print_json(found)
         return
-    say_table(
+    print_table(
         ("topic", "message", "publishes", "subscribes"),
         [(t.name, t.message, " ".join(t.publishes) or "-", " ".join(t.subscribes) or "-") for t in found],
     )
@@ -64,9 +64,9 @@ def echo(
                 raise InputError(f"topic {topic!r} has no field {field!r}; its fields are {', '.join(data)}")
             data = {field: data[field]}
         if as_json:
-            say_json(data, indent=None)
+            print_json(data, indent=None)
         else:
-            say("\n".join(f"{key}: {value}" for key, value in data.items()) + "\n---")
+            print_line("\n".join(f"{key}: {value}" for key, value in data.items()) + "\n---")
         if number == count:
             return
 
@@ -114,7 +114,7 @@ def delay(
     """
     from nodes.cli.measures import Delay
 
-    with _far_clock(topic, domain) as clock:
+    with _remote_clock(topic, domain) as clock:
         _measure(Delay(clock), topic, duration, timeout, domain, as_json)
 
 
@@ -129,12 +129,12 @@ def pub(
     """Publish a message repeatedly, until -n messages are sent, Ctrl-C is pressed, or the launch ends."""
     from nodes.cli.publishing import publish
 
-    said = publish(topic, message, rate_hz=rate, count=count, domain=domain, greet=say)
-    say(f"published {said} messages on {topic}")
+    sent = publish(topic, message, rate_hz=rate, count=count, domain=domain, greet=print_line)
+    print_line(f"published {sent} messages on {topic}")
 
 
 @contextlib.contextmanager
-def _far_clock(topic: str, domain: int | None) -> Iterator[Any]:
+def _remote_clock(topic: str, domain: int | None) -> Iterator[Any]:
     """Context manager that yields a RemoteClock for the computer of the topic's publisher.
 
     It yields None if the publisher runs on this computer. A thread measures the clock repeatedly until the context
@@ -146,17 +146,17 @@ def _far_clock(topic: str, domain: int | None) -> Iterator[Any]:
     from nodes.transport.service import CLOCK, ServiceClient
 
     with Client(domain) as client:
-        here = read_host_config(client.domain).host
-        far = [node for node in client.nodes() if topic in node.publishes and node.host != here]
-    if not far:
+        host = read_host_config(client.domain).host
+        remote = [node for node in client.nodes() if topic in node.publishes and node.host != host]
+    if not remote:
         yield None
         return
-    clock, known, over = RemoteClock(far[0].host), threading.Event(), threading.Event()
+    clock, known, over = RemoteClock(remote[0].host), threading.Event(), threading.Event()
 
     def follow() -> None:
-        with ServiceClient(far[0].endpoints["service"]) as asked:
+        with ServiceClient(remote[0].endpoints["service"]) as service:
             for number in itertools.count():
-                clock.look(lambda: asked.call(CLOCK, timeout_s=ROUND_TRIP_S))
+                clock.look(lambda: service.call(CLOCK, timeout_s=ROUND_TRIP_S))
                 if number + 1 == ROUND_TRIPS:
                     known.set()
                 if over.wait(ROUND_TRIP_EVERY_S if known.is_set() else 0.0):
@@ -178,11 +178,11 @@ def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]
     with Client(domain) as client:
         _check_topic(topic, [entry.name for entry in client.topics()])
         _warn_of_silence(topic, [entry.name for entry in client.topics() if entry.publishes], timeout_s)
-        heard = False
+        is_received = False
         for _, message in client.stream(topic, timeout_s=timeout_s or None):
-            heard = True
+            is_received = True
             yield message
-        if not heard:
+        if not is_received:
             spoken = [entry.name for entry in client.topics() if entry.publishes]
             hint = "" if topic in spoken else f"; no node publishes it{did_you_mean(topic, spoken)}"
             raise UnavailableError(f"no message on {topic!r} within {timeout_s:g} s{hint}")
@@ -221,18 +221,18 @@ def _measure(measure: Any, topic: str, duration_s: float, timeout_s: float, doma
         for message in _messages(topic, domain, timeout_s):
             now = time.monotonic()
             begin = begin if begin is not None else now
-            measure.take(message)
+            measure.add(message)
             if now - shown >= PERIOD_S and not as_json:
                 shown = now
-                say(measure.text())
+                print_line(measure.text())
             if duration_s and now - begin >= duration_s:
                 break
     except KeyboardInterrupt:
         pass
     if as_json:
-        say_json({"topic": topic, **measure.figures()})
+        print_json({"topic": topic, **measure.figures()})
     else:
-        say(measure.text())
+        print_line(measure.text())
 
 
 def _plain(message: Any) -> dict[str, Any]:

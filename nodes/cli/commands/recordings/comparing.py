@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, require_recording, say, say_json, say_table
+from nodes.cli.terminal import AsJson, print_json, print_line, print_table, require_recording
 
 DIFFERENT = 1
 First = Annotated[Path, typer.Argument(help="A recording (.mcap).", show_default=False)]
@@ -44,7 +44,7 @@ def compare(
     found = compared(first, second, run)
     found["same"] = is_same(found)
     if as_json:
-        say_json(found)
+        print_json(found)
     else:
         _print(found)
     raise typer.Exit(0 if found["same"] else DIFFERENT)
@@ -61,26 +61,26 @@ def is_same(found: dict[str, Any]) -> bool:
 
 
 def _print(found: dict[str, Any]) -> None:
-    say("the same bytes" if found["same_bytes"] else "not the same bytes")
+    print_line("the same bytes" if found["same_bytes"] else "not the same bytes")
     if found["same_bytes"]:
         return
     if found["plan"]:
-        say("\nplans")
+        print_line("\nplans")
         rows = [(f"  {row['key']}", str(row["first"]), str(row["second"])) for row in found["plan"]]
-        say_table(("  key", "first", "second"), rows)
+        print_table(("  key", "first", "second"), rows)
     else:
-        say("the same plan")
+        print_line("the same plan")
     one, two = found["runs"]
     alone = [f"{found[key]} in the {key.removeprefix('only_')} alone" for key in ("only_first", "only_second")]
-    say(f"\npositions, run {one} and run {two}: {found['instants']} instants in both, {', '.join(alone)}")
-    say_table(
+    print_line(f"\npositions, run {one} and run {two}: {found['instants']} instants in both, {', '.join(alone)}")
+    print_table(
         ("  joint", "largest deviation", "at", "begins at"),
         [(f"  {row['joint']}", *_deviation(row)) for row in found["joints"]],
     )
     for file in found["cut_off"]:
-        say(f"{file} was cut off: instants that it lacks are no difference of the runs")
+        print_line(f"{file} was cut off: instants that it lacks are no difference of the runs")
     if found["joints_of_one"]:
-        say(f"only one of the recordings has the joints {', '.join(found['joints_of_one'])}")
+        print_line(f"only one of the recordings has the joints {', '.join(found['joints_of_one'])}")
 
 
 def _deviation(row: dict[str, Any]) -> tuple[str, str, str]:

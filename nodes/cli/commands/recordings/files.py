@@ -17,10 +17,10 @@ from nodes.cli.terminal import (
     Domain,
     InputError,
     UnavailableError,
+    print_json,
+    print_line,
+    print_table,
     require_recording,
-    say,
-    say_json,
-    say_table,
     warn,
 )
 
@@ -69,7 +69,7 @@ def record(
     ended: list[Any] = []
 
     def greet(_client: Any, _name: str) -> None:
-        say(f"recording to {output}, Ctrl-C ends")
+        print_line(f"recording to {output}, Ctrl-C ends")
 
     code = run_node(node, name="record", params=params, domain=domain, beside=greet, ended=ended.append)
     for recorder in ended:
@@ -81,7 +81,7 @@ def record(
                 f"no state arrived, so nothing was recorded and {str(output)!r} is unchanged; "
                 "check that a launch is running"
             )
-        say(f"wrote {output}: {found['frames_written']} messages, {output.stat().st_size} B")
+        print_line(f"wrote {output}: {found['frames_written']} messages, {output.stat().st_size} B")
     raise typer.Exit(code)
 
 
@@ -119,7 +119,7 @@ def info(file: File, as_json: AsJson = False) -> None:
     require_recording(file)
     found = describe(file)
     if as_json:
-        say_json(found)
+        print_json(found)
     else:
         _print(found)
 
@@ -190,12 +190,14 @@ def export(
         export_foxglove(file, foxglove)
         written.append(foxglove)
     if as_json:
-        say_json([str(path) for path in written])
+        print_json([str(path) for path in written])
     else:
         for path in written:
-            say(f"wrote {path}")
+            print_line(f"wrote {path}")
         if csv is not None and recording.run is None and len(recording.runs) > 1:
-            say(f"{len(recording.runs)} runs one after the other, time decreases between them; --run N writes one")
+            print_line(
+                f"{len(recording.runs)} runs one after the other, time decreases between them; --run N writes one"
+            )
     if inner(recording.holes):  # the reader's warning lists them
         raise typer.Exit(1)
 
@@ -262,7 +264,7 @@ def _print(found: dict[str, Any]) -> None:
     runs = [convert(run, Run) for run in found["runs"]]
     span = f"{found['duration_s']:.3f} s "
     span += f"in {len(runs)} runs" if len(runs) > 1 else f"(t = {found['start_s']:.3f} .. {found['end_s']:.3f} s)"
-    say(f"{found['file']}, {found['size_bytes']} B, {span}, {found['messages']} messages")
+    print_line(f"{found['file']}, {found['size_bytes']} B, {span}, {found['messages']} messages")
     holes = convert(found["holes"], list[Hole])
     if not found["messages"]:
         warn("the file has no messages" + (": it was cut off before the first one" if found["cut_off"] else ""))
@@ -277,8 +279,8 @@ def _print(found: dict[str, Any]) -> None:
     if found["damage"]:
         warn(f"the file is damaged, but no message is missing: {', '.join(found['damage'])}")
     for run in runs if len(runs) > 1 else []:
-        say(run.text())
-    say_table(
+        print_line(run.text())
+    print_table(
         ("topic", "message", "count", "rate"),
         [
             (
@@ -294,7 +296,7 @@ def _print(found: dict[str, Any]) -> None:
     for key, value in found["metadata"].items():
         value = value or _robots(found["metadata"].get("plan", "")) if key == "robot" else value
         for line in _plan_lines(value) if key == "plan" else [f"{key}: {value}"]:
-            say(line)
+            print_line(line)
 
 
 def _robots(text: str) -> str:
@@ -332,7 +334,7 @@ def _print_events(events: list[dict[str, Any]], several: bool) -> None:
         change = f"{whose}{event.get('old', '-')} -> {event['new']}" if kind in ("set", "speed") else ""
         part = event.get("part", "")  # part of the robot, such as the hand that grips
         at = f"run {event['run']}, " if several else ""
-        say(f"{kind}: {at}t = {event['timestamp']:.3f} s  {change or event.get('detail') or part}".rstrip())
+        print_line(f"{kind}: {at}t = {event['timestamp']:.3f} s  {change or event.get('detail') or part}".rstrip())
     for kind, count in shown.items():
         if count > MOST_EVENTS:
-            say(f"{kind}: {count - MOST_EVENTS} more")
+            print_line(f"{kind}: {count - MOST_EVENTS} more")

@@ -15,10 +15,10 @@ from nodes.cli.terminal import (
     InputError,
     UnavailableError,
     parse_assignments,
+    print_json,
+    print_line,
+    print_table,
     require_recording,
-    say,
-    say_json,
-    say_table,
     working,
 )
 from sim_core.support.suggestion import did_you_mean
@@ -104,10 +104,10 @@ def report(
     with working("drawing"):
         reports.write(compared, output)
     if as_json:
-        say_json(compared.verdict)
+        print_json(compared.verdict)
     else:
         _print(compared.verdict, reports, case.sliding)
-        say(f"\nwrote {output / 'index.html'}")
+        print_line(f"\nwrote {output / 'index.html'}")
     raise typer.Exit(EXIT_CODES[compared.verdict.outcome])
 
 
@@ -149,27 +149,27 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
         figures = [reports.angle_text(value, joint.name in sliding) for value in (joint.bias, joint.rms, joint.max)]
         delay = "-" if joint.delay_s is None else f"{round(1e3 * joint.delay_s, 2) + 0.0:.2f} ms"
         rows.append((joint.name, *figures, delay, "dead" if joint.dead else "alive"))
-    say_table(("joint", "bias", "RMS", "maximum", "delay", "encoder"), rows)
-    say(f"\n{verdict.paired} instants compared, {verdict.unpaired} without a partner")
+    print_table(("joint", "bias", "RMS", "maximum", "delay", "encoder"), rows)
+    print_line(f"\n{verdict.paired} instants compared, {verdict.unpaired} without a partner")
     for line in verdict.run:
-        say(line)
+        print_line(line)
     for source in (verdict.measured, verdict.predicted):
         if source.clock is not None:
-            say(f"{source.topic}: {source.clock.text}")
+            print_line(f"{source.topic}: {source.clock.text}")
         if source.driven:
-            say(f"{source.topic}: predicted by the model with the {source.driven}")
+            print_line(f"{source.topic}: predicted by the model with the {source.driven}")
     for finding in verdict.findings:
         limit = f"; limit {finding.limit}" if finding.limit else ""
-        say(f"{finding.judged if not finding.certain else finding.judged + ' limits'}: {finding.text}{limit}")
+        print_line(f"{finding.judged if not finding.certain else finding.judged + ' limits'}: {finding.text}{limit}")
     for each in verdict.exceeded:
         value, limit = (reports.angle_text(number, each.joint in sliding) for number in (each.value, each.limit))
-        say(f"beyond limits: {each.figure} of {each.joint} is {value}, at most {limit}")
+        print_line(f"beyond limits: {each.figure} of {each.joint} is {value}, at most {limit}")
     if not verdict.findings and not verdict.exceeded:
-        say("measured and predicted agree: nothing is beyond its limit")
+        print_line("measured and predicted agree: nothing is beyond its limit")
     if verdict.outcome == "not certain":
-        say(f"not certain: {verdict.reason}")
+        print_line(f"not certain: {verdict.reason}")
     if verdict.hints.why_not:
-        say(f"no hints on parameters: {verdict.hints.why_not}")
+        print_line(f"no hints on parameters: {verdict.hints.why_not}")
 
 
 @app.command(epilog="Example: armswing hil check launch/hil_robot.toml")
@@ -238,10 +238,10 @@ def check(
     rows.append(_of_disk(Path.cwd()))
     is_go = summary.exit_code == 0 and all(row.result != "no go" for row in rows)
     if as_json:
-        say_json({"go": is_go, "findings": rows})
+        print_json({"go": is_go, "findings": rows})
     else:
-        say_table(("what", "result", "found"), [(row.subject, row.result, row.text) for row in rows])
-        say("\ngo" if is_go else "\nno go")
+        print_table(("what", "result", "found"), [(row.subject, row.result, row.text) for row in rows])
+        print_line("\ngo" if is_go else "\nno go")
     raise typer.Exit(0 if is_go else 1)
 
 
@@ -325,7 +325,7 @@ def processor(
     times = {name: read_times(output / f"{name.replace('/', '.')}.ns") for name in (node, other)}
     page = write_page(output, f"{node} on two processors", compared, times)
     if as_json:
-        say_json(
+        print_json(
             {
                 "equal": compared.equal,
                 "text": compared.text,
@@ -336,6 +336,6 @@ def processor(
             }
         )
     else:
-        say_table(("node", "turns", *(name for name, _ in QUANTILES)), rows_of(times))
-        say(f"\n{compared.text}\nwrote {page}")
+        print_table(("node", "turns", *(name for name, _ in QUANTILES)), rows_of(times))
+        print_line(f"\n{compared.text}\nwrote {page}")
     raise typer.Exit(0 if compared.equal else 1)

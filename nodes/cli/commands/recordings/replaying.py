@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, InputError, parse_assignments, require_recording, say, say_json, warn
+from nodes.cli.terminal import AsJson, InputError, parse_assignments, print_json, print_line, require_recording, warn
 from sim_core.support.suggestion import did_you_mean
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def replay(
             warn(f"node {node_plan.name!r} starts fresh: {why}")
     outcome = replays.replay(lines, plan, node_plan, tolerances, start)
     if as_json:
-        say_json({"same": outcome.same, **_plain(outcome)})
+        print_json({"same": outcome.same, **_plain(outcome)})
     else:
         _print(outcome)
     raise typer.Exit(0 if outcome.same else 1)
@@ -114,11 +114,11 @@ def _check_fields(names: Iterable[str], cls: type[Node]) -> None:
     """Raise InputError if a tolerance names a field that no message of the node has."""
     from nodes.simulation.replay.comparison import NOT_COMPARED
 
-    said = {field for message in cls.publishes.values() for field in message.__struct_fields__} - NOT_COMPARED
+    fields = {field for message in cls.publishes.values() for field in message.__struct_fields__} - NOT_COMPARED
     for name in names:
-        if said and name.partition(".")[0] not in said:
-            known = ", ".join(sorted(said))
-            hint = did_you_mean(name.partition(".")[0], said)
+        if fields and name.partition(".")[0] not in fields:
+            known = ", ".join(sorted(fields))
+            hint = did_you_mean(name.partition(".")[0], fields)
             raise InputError(
                 f"--tolerance {name}: {cls.__name__} publishes no such field; its fields are {known}{hint}"
             )
@@ -132,23 +132,25 @@ def _plain(outcome: Any) -> dict[str, Any]:
 
 
 def _print(outcome: Any) -> None:
-    say(f"{outcome.node} ({outcome.run}), {outcome.mode}: received {outcome.heard} messages")
+    print_line(f"{outcome.node} ({outcome.run}), {outcome.mode}: received {outcome.heard} messages")
     if outcome.compared == 0:
-        say("nothing could be compared: the node published none of the recorded messages")
+        print_line("nothing could be compared: the node published none of the recorded messages")
     elif outcome.same:
-        say(f"{outcome.compared} messages compared, none differs")
+        print_line(f"{outcome.compared} messages compared, none differs")
     if outcome.differing:
-        say(f"{outcome.compared} messages compared, {outcome.differing} differ; the first:")
+        print_line(f"{outcome.compared} messages compared, {outcome.differing} differ; the first:")
         for difference in outcome.first[:SHOWN]:
-            say(f"  {difference.text}")
+            print_line(f"  {difference.text}")
         if len(outcome.first) > SHOWN:
-            say(f"  and {len(outcome.first) - SHOWN} more fields of this message")
+            print_line(f"  and {len(outcome.first) - SHOWN} more fields of this message")
     apart = {name: value for name, value in outcome.worst.items() if value > 0.0}
     if apart:
-        say("largest differences: " + ", ".join(f"{name} {value:.3g}" for name, value in sorted(apart.items())))
+        print_line("largest differences: " + ", ".join(f"{name} {value:.3g}" for name, value in sorted(apart.items())))
     if outcome.unanswered:
-        say(f"{outcome.unanswered} messages were published in the replay only: in real time a node may lose messages")
+        print_line(
+            f"{outcome.unanswered} messages were published in the replay only: in real time a node may lose messages"
+        )
     if outcome.crossed:
-        say(f"{outcome.crossed} times the node must have received messages in another order than the recorder")
+        print_line(f"{outcome.crossed} times the node must have received messages in another order than the recorder")
     if outcome.refused:
-        say(f"{outcome.refused} messages were refused as invalid")
+        print_line(f"{outcome.refused} messages were refused as invalid")

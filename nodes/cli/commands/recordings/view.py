@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nodes.cli.commands.models.studies import Bar
-from nodes.cli.terminal import Domain, InputError, require_recording, say, warn
+from nodes.cli.terminal import Domain, InputError, print_line, require_recording, warn
 
 if TYPE_CHECKING:
     from viewer.film import Film
@@ -124,7 +124,7 @@ def view(
     if code:
         raise typer.Exit(code)
     if png is not None or film is not None:
-        say(f"wrote {png or (film and film.path)}")
+        print_line(f"wrote {png or (film and film.path)}")
 
 
 def _film(
@@ -134,14 +134,14 @@ def _film(
 
     Raises InputError for invalid options.
     """
-    asked = [(option, path) for option, path in (("--mp4", mp4), ("--gif", gif)) if path is not None]
-    if not asked:
+    chosen = [(option, path) for option, path in (("--mp4", mp4), ("--gif", gif)) if path is not None]
+    if not chosen:
         if given := [name for name, value in options.items() if value is not None]:
             raise InputError(f"{given[0]} is an option of a film; name the film's file with --mp4 or --gif")
         return None
-    if len(asked) > 1 or png is not None:
+    if len(chosen) > 1 or png is not None:
         raise InputError("--png, --mp4 and --gif write one file each; pass only one of them")
-    ((option, path),) = asked
+    ((option, path),) = chosen
     suffix = f".{option[2:]}"
     if path.suffix.lower() != suffix:
         raise InputError(

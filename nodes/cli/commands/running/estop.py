@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nodes.cli.terminal import AsJson, Domain, UnavailableError, say_json, say_table
+from nodes.cli.terminal import AsJson, Domain, UnavailableError, print_json, print_table
 
 
 def add_to(app: typer.Typer) -> None:
@@ -31,11 +31,11 @@ def estop(
     with Client(domain) as client:
         answers = client.estop(reason, release)
     if as_json:
-        say_json(answers)
+        print_json(answers)
     else:
         done = "released" if release else "stopped"
         rows = [(each.node, each.error or each.how or done, f"{each.ms:.1f} ms") for each in answers]
-        say_table(("node", "what", "after"), rows)
+        print_table(("node", "what", "after"), rows)
     missing = [each.node for each in answers if each.error]
     if missing or not answers:
         what = ", ".join(missing) or "the launch"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from nodes.cli.terminal import Domain, InputError, parse_assignments, require_recording, say, say_table
+from nodes.cli.terminal import Domain, InputError, parse_assignments, print_line, print_table, require_recording
 
 if TYPE_CHECKING:
     from nodes.plan.launch_plan import Plan
@@ -20,22 +20,22 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example: armswing run launch/examples/my_controller.py:HoldArm --param angle_deg=60")(run)
 
 
-def _print_keys(asked: bool) -> None:
+def _print_keys(requested: bool) -> None:
     """Print every key of a launch file, and end the program."""
-    if not asked:
+    if not requested:
         return
     from nodes.plan.key_reference import TABLES, keys, parameters
 
     for table in TABLES:
-        say(f"{table or 'above all tables'}")
-        say_table(("  key", "type", "default", "what it is"), [(f"  {key}", *rest) for key, *rest in keys(table)])
-        say()
+        print_line(f"{table or 'above all tables'}")
+        print_table(("  key", "type", "default", "what it is"), [(f"  {key}", *rest) for key, *rest in keys(table)])
+        print_line()
     for kind in ("stepper", "stabilizer"):
-        say(f"[sim.{kind}], a table in place of the name: name and")
-        say_table(
+        print_line(f"[sim.{kind}], a table in place of the name: name and")
+        print_table(
             (f"  {kind}", "key", "default", "what it is"), [(f"  {name}", *row) for name, *row in parameters(kind)]
         )
-        say()
+        print_line()
     raise typer.Exit
 
 
@@ -46,8 +46,8 @@ def _print_arguments(file: Path) -> None:
 
     declared = arguments_of(file)
     if not declared:
-        say(f"{file} has no arguments; a table [args] declares them")
-    say_table(
+        print_line(f"{file} has no arguments; a table [args] declares them")
+    print_table(
         ("argument", "type", "default", "allowed", "what it is"),
         [
             (
@@ -215,7 +215,7 @@ def _print_differences(plan: Plan, recording: Path | None) -> None:
             break
     overrides = recorded_overrides(plan_of(file.metadata, recording), plan)
     if overrides:
-        say(shlex.join(part for each in overrides for part in ("--set", each)))
+        print_line(shlex.join(part for each in overrides for part in ("--set", each)))
 
 
 def _launch_host(plan: Plan, host: str, watch: bool, given: list[str]) -> NoReturn:
@@ -262,7 +262,7 @@ def run(
 
     params = parse_assignments(param or [], "--param")
     try:
-        code = run_node(node, name=name, robot=robot, params=params, domain=domain, greet=say)
+        code = run_node(node, name=name, robot=robot, params=params, domain=domain, greet=print_line)
     except RegistryError as error:
         if "is taken by" not in str(error):
             raise

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, parse_value, say, say_json
+from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, parse_value, print_json, print_line
 from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(
@@ -42,7 +42,7 @@ def _parameters(domain: int | None, node: str) -> dict[str, Any]:
         return found
 
 
-def _known(key: str, parameters: dict[str, Any], node: str) -> None:
+def _require_parameter(key: str, parameters: dict[str, Any], node: str) -> None:
     if key not in parameters:
         there = ", ".join(sorted(parameters)) or "none"
         raise InputError(
@@ -64,13 +64,13 @@ def list_parameters(
         return
     parameters = _parameters(domain, node)
     if as_json:
-        say_json(parameters)
+        print_json(parameters)
     elif not parameters:
         what = "tunables: no number of this robot can be changed in a run" if node == "sim" else "parameters"
-        say(f"node {node!r} has no {what}")
+        print_line(f"node {node!r} has no {what}")
     else:
         for key, value in parameters.items():
-            say(f"{key} = {_toml(value)}")
+            print_line(f"{key} = {_toml(value)}")
 
 
 def _list_all(domain: int | None, as_json: bool) -> None:
@@ -86,13 +86,13 @@ def _list_all(domain: int | None, as_json: bool) -> None:
             with contextlib.suppress(ServiceError):  # a node of another program may have no parameters
                 found[entry.name] = client.call(entry.name, "get_parameters")
     if as_json:
-        say_json(found)
+        print_json(found)
         return
     for name, parameters in found.items():
         for key, value in parameters.items():
-            say(f"{name} {key} = {_toml(value)}")
+            print_line(f"{name} {key} = {_toml(value)}")
     if not any(found.values()):
-        say(f"no node has parameters; live are {', '.join(found) or 'none'}")
+        print_line(f"no node has parameters; live are {', '.join(found) or 'none'}")
 
 
 @app.command("get", epilog="Example: armswing param get swing_up torque_limit")
@@ -109,11 +109,11 @@ def get_parameter(
 ) -> None:
     """Print the value of one parameter."""
     parameters = _parameters(domain, node)
-    _known(key, parameters, node)
+    _require_parameter(key, parameters, node)
     if as_json:
-        say_json(parameters[key])
+        print_json(parameters[key])
     else:
-        say(_toml(parameters[key]))
+        print_line(_toml(parameters[key]))
 
 
 @app.command("set", epilog="Example: armswing param set swing_up torque_limit 0.04", context_settings=NEGATIVE)
@@ -143,13 +143,13 @@ def set_parameter(
         node, key, value = name, rest, key
     with Client(domain) as client:
         parameters = client.call(node, "get_parameters")
-        _known(key, parameters, node)
+        _require_parameter(key, parameters, node)
         client.call(node, "set_parameters", **{key: parse_value(value)})
         now = client.call(node, "get_parameters")
     if as_json:
-        say_json(now)
+        print_json(now)
     else:
-        say(f"{node}.{key} = {_toml(now[key])}")
+        print_line(f"{node}.{key} = {_toml(now[key])}")
 
 
 def _toml(value: Any) -> str:

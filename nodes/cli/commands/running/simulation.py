@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, UnavailableError, say, say_json, warn
+from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, UnavailableError, print_json, print_line, warn
 
 STEPPING_PERIOD_S = 0.02
 STUCK_S = 2.0
@@ -27,9 +27,9 @@ def _report(domain: int | None, as_json: bool) -> None:
     """Print the simulation's state, its time, and the number of time steps so far."""
     status = _call(domain, "status")
     if as_json:
-        say_json(status)
+        print_json(status)
     else:
-        say(f"{status['state']} at t = {status['time']:.3f} s, step {status['tick']}")
+        print_line(f"{status['state']} at t = {status['time']:.3f} s, step {status['tick']}")
 
 
 @app.command(epilog="Example: armswing sim status --json")
@@ -40,7 +40,7 @@ def status(domain: Domain = None, as_json: AsJson = False) -> None:
     with Client(domain) as client:
         found = client.sim_status()
     if as_json:
-        say_json(found)
+        print_json(found)
         return
     since = found.pop("safe_since")
     if found["commanded_by"] is None and since is not None:
@@ -48,9 +48,9 @@ def status(domain: Domain = None, as_json: AsJson = False) -> None:
     width = max(map(len, found))
     for key, value in found.items():
         first, *more = _lines(key, value)
-        say(f"{key:<{width}}  {first}")
+        print_line(f"{key:<{width}}  {first}")
         for line in more:
-            say(f"{'':<{width}}  {line}")
+            print_line(f"{'':<{width}}  {line}")
 
 
 @app.command(epilog="Example: armswing sim pause")
@@ -134,7 +134,7 @@ def push(
     _call(domain, "push", body=body, force=[x, y, z], point=point, duration_s=duration)
     if not as_json:
         place = ", ".join(f"{value:g}" for value in point)
-        say(f"pushed {body} with ({x:g}, {y:g}, {z:g}) N at ({place}) m in its frame, for {duration:g} s")
+        print_line(f"pushed {body} with ({x:g}, {y:g}, {z:g}) N at ({place}) m in its frame, for {duration:g} s")
     _report(domain, as_json)
 
 
@@ -155,9 +155,9 @@ def snapshot(
     state = _call(domain, "snapshot")
     file.write_bytes(msgspec.msgpack.encode(state))
     if as_json:
-        say_json({"file": str(file), "size_bytes": file.stat().st_size})
+        print_json({"file": str(file), "size_bytes": file.stat().st_size})
     else:
-        say(f"wrote {file}, {file.stat().st_size} B")
+        print_line(f"wrote {file}, {file.stat().st_size} B")
 
 
 @app.command(epilog="Example: armswing sim restore run.mcap --at 5.0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from nodes.cli.terminal import InputError, say
+from nodes.cli.terminal import InputError, print_line
 from sim_core.support.suggestion import did_you_mean
 
 LANGUAGES = {"c": "c_client"}  # {language: folder of its files in the package `nodes`}
@@ -32,4 +32,4 @@ def write_client(lang: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path, content in contents.items():
         path.write_bytes(content)
-        say(f"wrote {path}")
+        print_line(f"wrote {path}")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import InputError, say
+from nodes.cli.terminal import InputError, print_line
 from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(
@@ -127,8 +127,8 @@ def new_controller(
             raise InputError(f"{str(path)!r} exists; choose another name, or another --folder")
     for path, text in files.items():
         path.write_text(text)
-        say(f"wrote {path}")
-    say(f"try it: armswing launch {folder / name}.toml --duration 5 && armswing view {name}.mcap")
+        print_line(f"wrote {path}")
+    print_line(f"try it: armswing launch {folder / name}.toml --duration 5 && armswing view {name}.mcap")
 
 
 def _about(robot: str, joint: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from nodes.cli.terminal import AsJson, InputError, say, say_json
+from nodes.cli.terminal import AsJson, InputError, print_json, print_line
 
 LIBRARIES = ("pyzmq", "msgspec", "msgpack", "mcap", "rich")
 SIMULATION_LIBRARIES = ("numpy", "casadi", "llvmlite", "numba", "scipy")
@@ -69,7 +69,7 @@ def doctor(
             _show(finding)
     measured = _punctuality(seconds, _bar(as_json))
     if as_json:
-        say_json([finding._asdict() for finding in [*findings, *measured]])
+        print_json([finding._asdict() for finding in [*findings, *measured]])
     else:
         for finding in measured:
             _show(finding)
@@ -79,7 +79,7 @@ def doctor(
 
 
 def _show(finding: Finding) -> None:
-    say(f"{finding.level:<5}  {finding.subject:<15} {finding.text}")
+    print_line(f"{finding.level:<5}  {finding.subject:<15} {finding.text}")
 
 
 def _bar(as_json: bool) -> Callable[[float], None] | None:
@@ -177,7 +177,7 @@ def _libraries() -> Iterator[Finding]:
             yield Finding("note", what, f"not installed; pip install 'armswing[{extra}]'")
 
 
-def _viewer_is_there() -> bool:
+def _has_viewer() -> bool:
     from importlib.util import find_spec
 
     return all(find_spec(name) is not None for name in VIEWER_LIBRARIES)
@@ -195,7 +195,7 @@ def _qt() -> Iterator[Finding]:
     if missing:
         yield Finding("note", "Qt libraries", f"for the viewer: apt-get install -y {' '.join(missing)}")
     else:
-        there = "all there" if _viewer_is_there() else "those of the system are there; Qt itself comes with the viewer"
+        there = "all there" if _has_viewer() else "those of the system are there; Qt itself comes with the viewer"
         yield Finding("ok", "Qt libraries", there)
 
 

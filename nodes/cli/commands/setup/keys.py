@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nodes.cli.terminal import AsJson, say, say_json, say_table
+from nodes.cli.terminal import AsJson, print_json, print_line, print_table
 
 app = typer.Typer(
     help="Keys for launches that span computers.", epilog="Example: armswing keys list", no_args_is_help=True
@@ -36,10 +36,10 @@ def new(
         name = re.sub(r"[^A-Za-z0-9_.-]|^[^A-Za-z]+", "", platform.node())[:64] or "localhost"
     made = keys.make_key(name, replace=force)
     if as_json:
-        say_json({"name": made.name, "key": made.public, "file": str(keys.keys_folder() / "own")})
+        print_json({"name": made.name, "key": made.public, "file": str(keys.keys_folder() / "own")})
         return
-    say(f"key {made.name!r} is in {keys.keys_folder() / 'own'}; this command allows it on another computer:")
-    say(f"  armswing keys allow {made.name} {made.public}")
+    print_line(f"key {made.name!r} is in {keys.keys_folder() / 'own'}; this command allows it on another computer:")
+    print_line(f"  armswing keys allow {made.name} {made.public}")
 
 
 @app.command("list", epilog="Example: armswing keys list --json")
@@ -52,12 +52,12 @@ def list_keys(as_json: AsJson = False) -> None:
     if as_json:
         own_row = None if own is None else {"name": own.name, "key": own.public}
         others = [{"name": name, "key": key} for name, key in allowed.items()]
-        say_json({"folder": str(keys.keys_folder()), "own": own_row, "allowed": others})
+        print_json({"folder": str(keys.keys_folder()), "own": own_row, "allowed": others})
         return
     if own is None:
-        say(f"no key in {keys.keys_folder()}: 'armswing keys new' makes one")
+        print_line(f"no key in {keys.keys_folder()}: 'armswing keys new' makes one")
     rows = [] if own is None else [("own", own.name, own.public)]
-    say_table(("", "name", "key"), [*rows, *(("allowed", name, key) for name, key in allowed.items())])
+    print_table(("", "name", "key"), [*rows, *(("allowed", name, key) for name, key in allowed.items())])
 
 
 @app.command(epilog="Example: armswing keys allow robot $(ssh robot armswing keys list --json | jq -r .own.key)")
@@ -72,11 +72,11 @@ def allow(
     allow_list.allow(name, key)
     allowed = allow_list.allowed()[name]
     if as_json:
-        say_json({"name": name, "key": allowed})
+        print_json({"name": name, "key": allowed})
         return
-    say(f"key {name!r} is allowed")
+    print_line(f"key {name!r} is allowed")
     if (keys.keys_folder() / "own").exists() and keys.own_key().public == allowed:
-        say(f"but it is this computer's own key; 'armswing keys list' on {name!r} prints the key to allow")
+        print_line(f"but it is this computer's own key; 'armswing keys list' on {name!r} prints the key to allow")
 
 
 @app.command(epilog="Example: armswing keys revoke robot")
@@ -86,6 +86,6 @@ def revoke(name: KeyName, as_json: AsJson = False) -> None:
 
     key = allow_list.revoke(name)
     if as_json:
-        say_json({"name": name, "key": key})
+        print_json({"name": name, "key": key})
     else:
-        say(f"key {name!r} is revoked; live launches close its connections within a second")
+        print_line(f"key {name!r} is revoked; live launches close its connections within a second")

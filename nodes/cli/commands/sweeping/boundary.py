@@ -9,7 +9,7 @@ import typer
 
 from nodes.cli.commands.models.studies import Interrupted, interruptible
 from nodes.cli.commands.sweeping.progress import SweepBar
-from nodes.cli.terminal import say, say_json, say_table, warn
+from nodes.cli.terminal import print_json, print_line, print_table, warn
 
 
 def find_in(
@@ -76,11 +76,11 @@ def find_in(
         others = boundary.add_to_table(folder, sweep, found, search)
     header, table = boundary.header_of(sweep), boundary.lines(sweep, found, search)
     if as_json:
-        say_json([dict(zip(header, line, strict=True)) for line in table])
+        print_json([dict(zip(header, line, strict=True)) for line in table])
         return
     shown = [k for k, name in enumerate(header) if name == "from" or any(line[k] for line in table)]
-    say_table([header[k] for k in shown], [[line[k] for k in shown] for line in table])
+    print_table([header[k] for k in shown], [[line[k] for k in shown] for line in table])
     if not any(each.crosses for each in found):
-        say(f"{figure} does not cross {threshold:g} along {along}")
+        print_line(f"{figure} does not cross {threshold:g} along {along}")
     beside = f", beside those of {'; '.join(others)}" if others else ""
-    say(f"wrote {folder / boundary.TABLE}: the rows of {search}{beside}")
+    print_line(f"wrote {folder / boundary.TABLE}: the rows of {search}{beside}")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nodes.cli.commands.models.studies import interruptible
-from nodes.cli.terminal import say, say_json, say_table, warn, working
+from nodes.cli.terminal import print_json, print_line, print_table, warn, working
 
 if TYPE_CHECKING:
     from nodes.sweeps.design import Sweep
@@ -41,24 +41,26 @@ def describe(
         found = estimate(sweep, rows.values(), go_on)
     count = min(workers or default_workers(), max(left, 1)) if dask in (None, "local") else None
     if as_json:
-        say_json(_plain(sweep, folder, len(rows), found, count, robots, [axis.key for axis in changing]))
+        print_json(_plain(sweep, folder, len(rows), found, count, robots, [axis.key for axis in changing]))
         return
-    say(f"{sweep.cells} runs of {sweep.seconds:g} s each{_product(sweep)}, into {folder}")
+    print_line(f"{sweep.cells} runs of {sweep.seconds:g} s each{_product(sweep)}, into {folder}")
     if rows:
-        say(f"{len(rows)} of them are done, {left} are left")
+        print_line(f"{len(rows)} of them are done, {left} are left")
     table = [(axis.key, str(len(axis.values) or "random"), axis.values_text(SHOWN_VALUES)) for axis in sweep.axes]
-    say_table(("axis", "number", "values"), table)
+    print_table(("axis", "number", "values"), table)
     for axis in changing:
         if axis.random:
-            say(f"{axis.key} changes what is compiled: every run compiles its own kernels, a second or more")
+            print_line(f"{axis.key} changes what is compiled: every run compiles its own kernels, a second or more")
     keys = [axis.key for axis in changing if not axis.random]
     if keys:
         verb = "changes" if len(keys) == 1 else "change"
-        say(f"{' and '.join(keys)} {verb} what is compiled: {robots} groups of runs, each of which compiles once")
-    _say_estimate(found, left, sweep.cells, count, bool(changing))
+        print_line(
+            f"{' and '.join(keys)} {verb} what is compiled: {robots} groups of runs, each of which compiles once"
+        )
+    _print_estimate(found, left, sweep.cells, count, bool(changing))
     if not isinstance(found, str) and found.repeats_equal:
         warn(f"warning: {first_repeats_equal(sweep)}")
-    _say_runs(sweep)
+    _print_runs(sweep)
 
 
 def first_repeats_equal(sweep: Sweep) -> str:
@@ -91,7 +93,7 @@ def _product(sweep: Sweep) -> str:
     return f"{combinations}, each {sweep.repeat} times" if sizes else ""
 
 
-def _say_estimate(found: Estimate | str, left: int, cells: int, count: int | None, compiles: bool) -> None:
+def _print_estimate(found: Estimate | str, left: int, cells: int, count: int | None, compiles: bool) -> None:
     from nodes.sweeps.trial import size_text, time_text
 
     if isinstance(found, str):
@@ -101,11 +103,11 @@ def _say_estimate(found: Estimate | str, left: int, cells: int, count: int | Non
     where = "of processor time, on any number of workers" if count is None else f"on {count} processes"
     besides = "; compiling comes on top" if compiles else ""
     each = f"{1e3 * found.wall_s:.3g} ms per run {found.source}"
-    say(f"estimated time: {time_text(whole)} {where}, {each}{besides}")
-    say(f"estimated disk space: {size_text(found.disk_bytes * cells)}, and the page")
+    print_line(f"estimated time: {time_text(whole)} {where}, {each}{besides}")
+    print_line(f"estimated disk space: {size_text(found.disk_bytes * cells)}, and the page")
 
 
-def _say_runs(sweep: Sweep) -> None:
+def _print_runs(sweep: Sweep) -> None:
     numbers: Sequence[int | None] = range(sweep.cells)
     if sweep.cells > SHOWN_RUNS:
         half = SHOWN_RUNS // 2
@@ -115,7 +117,7 @@ def _say_runs(sweep: Sweep) -> None:
     for line in lines:
         if not any(line):
             line[0] = "..."
-    say_table(header, lines)
+    print_table(header, lines)
 
 
 def _line(sweep: Sweep, number: int) -> list[str]:

@@ -75,7 +75,7 @@ class SweepBar:
             if now - self._shown >= LINE_EVERY_S:
                 self._shown = now
                 self._line(
-                    f"{done} of {of} {self._noun} done after {now - self._began:.0f} s{self._left(done, of, now)}"
+                    f"{done} of {of} {self._noun} done after {now - self._began:.0f} s{self._remaining(done, of, now)}"
                 )
             return
         if now - self._shown >= DRAWN_EVERY_S or done == of:
@@ -84,7 +84,7 @@ class SweepBar:
             if self._on_terminal:
                 self._progress.refresh()
 
-    def _left(self, done: int, of: int, now: float) -> str:
+    def _remaining(self, done: int, of: int, now: float) -> str:
         made = done - self._first
         return f", about {(of - done) * (now - self._began) / made:.0f} s left" if made else ""
 

@@ -15,7 +15,7 @@ from nodes.cli.commands.models.studies import Interrupted, interruptible
 from nodes.cli.commands.sweeping.boundary import find_in
 from nodes.cli.commands.sweeping.dry_run import all_repeats_equal, describe, first_repeats_equal
 from nodes.cli.commands.sweeping.progress import SweepBar
-from nodes.cli.terminal import AsJson, InputError, UnavailableError, say, say_json, say_table, warn, working
+from nodes.cli.terminal import AsJson, InputError, UnavailableError, print_json, print_line, print_table, warn, working
 
 if TYPE_CHECKING:
     from nodes.sweeps.design import Sweep
@@ -257,16 +257,16 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
     names = figure_names([row] if before is None else [before, row])
     pairs = dict(zip(header(sweep, names), line_of(sweep, row, names), strict=True))
     if options.as_json:
-        say_json(pairs)
+        print_json(pairs)
     else:
-        say_table(("column", "value"), [(name, "" if value is None else str(value)) for name, value in pairs.items()])
+        print_table(("column", "value"), [(name, "" if value is None else str(value)) for name, value in pairs.items()])
     if recording is not None and recording.exists():
-        (say if not options.as_json else warn)(f"wrote {recording}")
+        (print_line if not options.as_json else warn)(f"wrote {recording}")
     wrong = [] if before is None else differing(sweep, before, row)
     if wrong:
         warn(f"armswing: the repeated run of cell {cell} differs from row {cell} of cells.csv in {', '.join(wrong)}")
     elif before is not None and not options.as_json:
-        say(f"the same as row {cell} of {folder / 'cells.csv'}")
+        print_line(f"the same as row {cell} of {folder / 'cells.csv'}")
     raise typer.Exit(1 if wrong or row.result in LOST else 0)
 
 
@@ -360,24 +360,24 @@ def _summarize(sweep: Sweep, rows: Any, folder: Path, as_json: bool, pages: list
     counts = Counter(row.result for row in rows.values())
     cpu = sum(row.cpu_s for row in rows.values())
     if as_json:
-        say_json({"cells": len(rows), "results": counts, "cpu_s": cpu, "table": str(folder / "cells.csv")})
+        print_json({"cells": len(rows), "results": counts, "cpu_s": cpu, "table": str(folder / "cells.csv")})
         return sum(count for result, count in counts.items() if result in LOST)
     from nodes.sweeps.report.statistics import failures, independent, pass_rate
 
     counted = independent(sweep, [rows[cell] for cell in sorted(rows)])
     once = "; the repeats of a combination are equal and count once" if len(counted) < len(rows) else ""
-    say(f"{len(rows)} runs: {', '.join(f'{count} {result}' for result, count in counts.most_common())}")
-    say(f"pass rate {pass_rate(counted).text()}, with its 95 % interval{once}")
+    print_line(f"{len(rows)} runs: {', '.join(f'{count} {result}' for result, count in counts.most_common())}")
+    print_line(f"pass rate {pass_rate(counted).text()}, with its 95 % interval{once}")
     for reason, count in failures(rows.values()):
-        say(f"  failed, {count} of them: {reason}")
+        print_line(f"  failed, {count} of them: {reason}")
     lost = [rows[cell] for cell in sorted(rows) if rows[cell].result in LOST]
     shown = lost[:10]
-    say_table(
+    print_table(
         ("cell", "values", "result", "reason"),
         [(str(row.cell), values_text(sweep.cell(row.cell).values), row.result, row.reason) for row in shown],
     )
     if len(lost) > len(shown):
-        say(f"and {len(lost) - len(shown)} more")
-    say(f"processor time of the runs: {cpu:.1f} s, {1e3 * cpu / max(len(rows), 1):.1f} ms each")
-    say(f"wrote {', '.join(map(str, [folder / 'cells.csv', *pages]))}")
+        print_line(f"and {len(lost) - len(shown)} more")
+    print_line(f"processor time of the runs: {cpu:.1f} s, {1e3 * cpu / max(len(rows), 1):.1f} ms each")
+    print_line(f"wrote {', '.join(map(str, [folder / 'cells.csv', *pages]))}")
     return len(lost)
