@@ -128,11 +128,11 @@ class Recorder(Node):
         if not self._is_worth_keeping or not (missing.messages or reasons):
             return None
         wanted, why = self._opened.file, " and ".join(reasons)
-        heard = self._frames + self._dropped
+        total = self._frames + self._dropped
         if not missing.messages:
             return Verdict("failed", f"{wanted}: {why}, no message is missing: {self._rest_text()}")
         start, end = missing.start_s or 0.0, missing.end_s or 0.0
-        count = f"all {heard}" if missing.messages >= heard else f"{missing.messages} of {heard}"
+        count = f"all {total}" if missing.messages >= total else f"{missing.messages} of {total}"
         span = f"t = {start:.3f} .. {end:.3f} s ({count} messages)"
         return Verdict("failed", f"{wanted} lacks {span}: {why}, {self._rest_text()}")
 

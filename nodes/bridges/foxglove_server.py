@@ -145,7 +145,7 @@ class FoxgloveBridge:
             raise OSError(str(error)) from None
         self._steering.server = self._server
         self.port = self._server.port
-        self._time = self._told = -1.0
+        self._time = self._clock_sent = -1.0
 
     def run(self) -> None:
         """Serve until `stop` is set."""
@@ -168,10 +168,10 @@ class FoxgloveBridge:
         """Send the simulation time to the clients; if this time has decreased, begin a new session first."""
         if time_s < self._time:
             self._server.clear_session()
-            self._told = -1.0
-        if time_s >= self._told + CLOCK_S:
+            self._clock_sent = -1.0
+        if time_s >= self._clock_sent + CLOCK_S:
             self._server.broadcast_time(round(time_s * 1e9))
-            self._told = time_s
+            self._clock_sent = time_s
         self._time = time_s
 
     def _changed(self, event: Event) -> None:

@@ -265,16 +265,16 @@ def _check_methods(sim: SimPlan, source: Source) -> None:
     from sim_core.errors import UnknownName
 
     for key, make in (("stepper", sim.make_stepper), ("stabilizer", sim.make_stabilizer)):
-        asked = getattr(sim, key)
+        given = getattr(sim, key)
         table = source.table(f"[sim.{key}]", key)
-        where = f"{source.at(key)}: key {key!r}" if isinstance(asked, str) else str(table)
-        if isinstance(asked, dict) and not isinstance(asked.get("name"), str):
+        where = f"{source.at(key)}: key {key!r}" if isinstance(given, str) else str(table)
+        if isinstance(given, dict) and not isinstance(given.get("name"), str):
             raise PlanError(f"{where}: key 'name' is missing; add it, as in name = \"{_usual(key)}\"")
         try:
             make()
         except UnknownName as error:
             what = f"no {key}" if error.kind == key else "unknown key"
-            where = where if isinstance(asked, str) else table.at(error.name)
+            where = where if isinstance(given, str) else table.at(error.name)
             raise PlanError(f"{where}: {what} {error.name!r}{suggestion(error.name, error.available)}") from None
         except InvalidRequest as error:
             raise PlanError(f"{where}: {error}") from None
@@ -340,16 +340,16 @@ def _find_file(parameters: dict[str, Any], entry: Entry, where: Source) -> None:
 
     The file is searched in the folders `entry.folders`. Raises PlanError if it is not found.
     """
-    asked = parameters.get("file")
-    if not isinstance(asked, str) or not asked:
+    given = parameters.get("file")
+    if not isinstance(given, str) or not given:
         return
-    places = [Path(folder).resolve() / asked for folder in entry.folders]
+    places = [Path(folder).resolve() / given for folder in entry.folders]
     found = next((place for place in places if is_file(place)), None)
     if found is None:
         tried = ", ".join(dict.fromkeys(map(str, places)))
         at = where.at("parameters", "file")
-        raise PlanError(f"{at}: key 'parameters.file': no such file {shortened(asked)!r}; tried {shortened(tried)}")
-    if found != Path.cwd() / asked:
+        raise PlanError(f"{at}: key 'parameters.file': no such file {shortened(given)!r}; tried {shortened(tried)}")
+    if found != Path.cwd() / given:
         parameters["file"] = str(found)
 
 
@@ -403,8 +403,8 @@ def _check_milestones(plan: Plan, tables: Tables, units: Mapping[str, str]) -> N
 
 def _check_node(node: NodePlan, seen: dict[str, Source | None], where: Source) -> None:
     if len(node.name) > NAME_LENGTH:
-        told = f"{node.name[:20]!r} ... has {len(node.name)} characters; give at most {NAME_LENGTH}"
-        raise PlanError(f"{where.place('name')}: node: key 'name': {told}")
+        reason = f"{node.name[:20]!r} ... has {len(node.name)} characters; give at most {NAME_LENGTH}"
+        raise PlanError(f"{where.place('name')}: node: key 'name': {reason}")
     if not NAME.fullmatch(node.local_name) or "/" in node.local_name:
         raise PlanError(
             f"{where.at('name')}: key 'name' is {node.name!r}; use letters, digits and _, with a letter first"

@@ -19,6 +19,6 @@ def uncalled(cls: type[Node]) -> str:
         if near and near not in own:
             return f"{cls.__name__} has {name!r}, which is never called; did you mean {near!r}?"
     if cls.subscribes and cls.publishes and not set(own) & set(SPEAKING):
-        heard = ", ".join(map(repr, cls.subscribes))
-        return f"{cls.__name__} subscribes to {heard}, but has no 'on_message' to receive it"
+        topics = ", ".join(map(repr, cls.subscribes))
+        return f"{cls.__name__} subscribes to {topics}, but has no 'on_message' to receive it"
     return ""

@@ -145,16 +145,16 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return self.watchdog_ms * 1e-3 or None
 
 
-def _method_text(asked: str | dict[str, Any]) -> str:
+def _method_text(given: str | dict[str, Any]) -> str:
     """Method with its parameters, such as "baumgarte (alpha = 5, beta = 12)"."""
-    if isinstance(asked, str):
-        return asked
-    rest = ", ".join(f"{key} = {value}" for key, value in asked.items() if key != "name")
-    return f"{asked['name']} ({rest})" if rest else str(asked["name"])
+    if isinstance(given, str):
+        return given
+    rest = ", ".join(f"{key} = {value}" for key, value in given.items() if key != "name")
+    return f"{given['name']} ({rest})" if rest else str(given["name"])
 
 
-def _made(named: Callable[..., Any], asked: str | dict[str, Any]) -> Any:
-    table = {"name": asked} if isinstance(asked, str) else dict(asked)
+def _made(named: Callable[..., Any], given: str | dict[str, Any]) -> Any:
+    table = {"name": given} if isinstance(given, str) else dict(given)
     return named(str(table.pop("name")), **table)
 
 

@@ -61,13 +61,13 @@ def check_misspelt(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping
         return {node.remap.get(name, name): message for name, message in table.items()}
 
     nodes = [node for node in plan.nodes if node.name in classes]
-    said = {name for node in nodes for name in names(classes[node.name].publishes, node)}
-    heard = {name for node in nodes for name in names(classes[node.name].subscribes, node)}
+    published = {name for node in nodes for name in names(classes[node.name].publishes, node)}
+    subscribed = {name for node in nodes for name in names(classes[node.name].subscribes, node)}
     for node in nodes:
         cls = classes[node.name]
         for what, table, known, verb in (
-            ("subscribes", names(cls.subscribes, node), said, "publishes"),
-            ("publishes", names(cls.publishes, node), heard, "subscribes to"),
+            ("subscribes", names(cls.subscribes, node), published, "publishes"),
+            ("publishes", names(cls.publishes, node), subscribed, "subscribes to"),
         ):
             for name, message in table.items():
                 if name == "*" or name.startswith("/") or name in ROBOT_TOPICS or name in known:

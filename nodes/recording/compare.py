@@ -44,17 +44,17 @@ def compare(first: str | os.PathLike[str], second: str | os.PathLike[str], run: 
     for recording in (one, two):
         require_no_hole(recording, "compared")
     states = _states(one), _states(two)
-    here, there = _shared(*(table["timestamp"] for table in states))
+    first_rows, second_rows = _shared(*(table["timestamp"] for table in states))
     return {
         "first": str(one.path),
         "second": str(two.path),
         "runs": [one.run, two.run],
         "same_bytes": _digest(one.path) == _digest(two.path),
         "plan": list(_plan_differences(one, two)),
-        "instants": len(here),
-        "only_first": len(states[0]["timestamp"]) - len(here),
-        "only_second": len(states[1]["timestamp"]) - len(there),
-        "joints": list(_deviations(states, here, there, one)),
+        "instants": len(first_rows),
+        "only_first": len(states[0]["timestamp"]) - len(first_rows),
+        "only_second": len(states[1]["timestamp"]) - len(second_rows),
+        "joints": list(_deviations(states, first_rows, second_rows, one)),
         "joints_of_one": _joints_of_one(*states),
         "cut_off": [str(recording.path) for recording in (one, two) if recording.cut_off],
     }
@@ -81,24 +81,26 @@ def _shared(first: Floats, second: Floats) -> tuple[NDArray[np.intp], NDArray[np
     Two instants are equal if they agree to within a microsecond.
     """
     one, two = (np.round(times / SAME_INSTANT_S).astype(np.int64) for times in (first, second))
-    _, here, there = np.intersect1d(one, two, return_indices=True)
-    return here, there
+    _, first_rows, second_rows = np.intersect1d(one, two, return_indices=True)
+    return first_rows, second_rows
 
 
 def _deviations(
     states: tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]],
-    here: NDArray[np.intp],
-    there: NDArray[np.intp],
+    first_rows: NDArray[np.intp],
+    second_rows: NDArray[np.intp],
     recording: Recording,
 ) -> Iterator[dict[str, Any]]:
     one, two = states
     names = [[str(name) for name in table["name"][0]] for table in states]
     units = {joint.name: joint.unit for joint in recording.description.joints} if recording.description else {}
-    times = one["timestamp"][here]
+    times = one["timestamp"][first_rows]
     for joint in names[0]:
         if joint not in names[1]:
             continue
-        apart = np.abs(one["position"][here, names[0].index(joint)] - two["position"][there, names[1].index(joint)])
+        apart = np.abs(
+            one["position"][first_rows, names[0].index(joint)] - two["position"][second_rows, names[1].index(joint)]
+        )
         row = {"joint": joint, "largest": 0.0, "at_s": None, "begins_s": None, "unit": units.get(joint, "rad")}
         if len(apart) and (largest := float(np.nanmax(apart))) > 0.0:
             begins = float(times[np.argmax(apart >= BEGINS * largest)])

@@ -155,10 +155,10 @@ class GrowingColumns:
                 self._mark(name, np.zeros(new, dtype=bool))
                 grown.extend(_absent(grown.values, new, is_key="." in name))
         for name, values in part.items():
-            here = part.present.get(name)
+            present = part.present.get(name)
             if name in self._fields:
-                if name in self._present or here is not None:
-                    self._mark(name, np.ones(new, dtype=bool) if here is None else here)
+                if name in self._present or present is not None:
+                    self._mark(name, np.ones(new, dtype=bool) if present is None else present)
                 self._fields[name].extend(values)
                 continue
             self._fields[name] = GrowingColumn(values)
@@ -166,23 +166,23 @@ class GrowingColumns:
                 before = GrowingColumn(_absent(values, self._count, is_key="." in name))
                 before.extend(values)
                 self._fields[name] = before
-            if self._count or here is not None:
-                self._mark(name, np.ones(new, dtype=bool) if here is None else here, default=False)
+            if self._count or present is not None:
+                self._mark(name, np.ones(new, dtype=bool) if present is None else present, default=False)
         self._count += new
 
-    def _mark(self, name: str, here: Values, default: bool = True) -> None:
+    def _mark(self, name: str, present: Values, default: bool = True) -> None:
         """Add the next messages to the mask of the field `name`, which is true for messages that have the field.
 
         Only fields of dictionaries, such as "outputs.height", have a mask.
 
-        here     mask of the next messages
+        present  mask of the next messages
         default  value for all earlier messages if the field has no mask yet
         """
         if "." not in name:
             return
         if name not in self._present:
             self._present[name] = GrowingColumn(np.full(self._count, default))
-        self._present[name].extend(here)
+        self._present[name].extend(present)
 
     def columns(self) -> Columns:
         """The columns of all messages so far, without copies."""
@@ -206,27 +206,27 @@ class GrowingRecording:
     share: float = 0.0
     _tables: dict[str, GrowingColumns | None] = field(default_factory=dict)  # None: no messages in the run
     _latched: set[str] = field(default_factory=set)
-    _wanted: int = 0  # index of the run
+    _requested: int = 0  # index of the run
     _began: int = 0  # position in the file after which the run began, bytes
     _read: int = 0
     _last: Piece | None = None
 
     def add(self, piece: Piece) -> None:
         """Add the next piece."""
-        wanted = max(len(piece.runs) - 1, 0) if self.run == -1 else self.run - 1
-        if wanted != self._wanted:
-            self._wanted, self._began = wanted, self._read
+        requested = max(len(piece.runs) - 1, 0) if self.run == -1 else self.run - 1
+        if requested != self._requested:
+            self._requested, self._began = requested, self._read
             self._tables = {topic: self._tables[topic] if topic in self._latched else None for topic in self._tables}
         for topic, place, part in piece.parts:
             self._tables.setdefault(topic)
             if place is None:
                 self._latched.add(topic)
-            if place in (None, wanted):
+            if place in (None, requested):
                 table = self._tables[topic] or GrowingColumns()
                 table.extend(part)
                 self._tables[topic] = table
         self._read, self._last, self.whole = piece.read, piece, piece.whole
-        has_ended = piece.whole or wanted < len(piece.runs) - 1
+        has_ended = piece.whole or requested < len(piece.runs) - 1
         self.share = 1.0 if has_ended else (piece.read - self._began) / max(1, piece.size - self._began)
 
     def recording(self) -> Recording:
@@ -250,7 +250,7 @@ class GrowingRecording:
             last.truncated,
             last.description,
             last.runs,
-            self._wanted + 1 if self._wanted < max(len(last.runs), 1) else None,
+            self._requested + 1 if self._requested < max(len(last.runs), 1) else None,
             tables,
             last.holes,
             last.cut_off,

@@ -66,7 +66,7 @@ class RunCutter:
             return None
         if leaf == STATE and robot and self._robot in (None, robot):
             self._robot = robot
-            self._see(time_ns, payload)
+            self._add_message(time_ns, payload)
         elif leaf == EVENT and self._robot == robot and (kind := _put_back(payload)):
             self._begin(kind, time_ns)
             self._open = True
@@ -75,7 +75,7 @@ class RunCutter:
             return last - 1
         return max(last, 0)
 
-    def _see(self, time_ns: int, payload: bytes) -> None:
+    def _add_message(self, time_ns: int, payload: bytes) -> None:
         if not self.runs:
             self._begin("", time_ns)
         elif time_ns < self._now and not self._open:

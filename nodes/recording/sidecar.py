@@ -44,9 +44,9 @@ def folders_of(path: str | os.PathLike[str]) -> list[Path]:
     These are the working folder, the recording's folder, and the folders of the launch plan and of the robot file that
     the sidecar names.
     """
-    told = read_sidecar(path) or {}
-    elsewhere = str(told.get("robot_file", "")).rpartition("/")[0]
-    return [Path.cwd(), Path(path).parent, *(Path(each) for each in (told.get("plan_folder"), elsewhere) if each)]
+    sidecar = read_sidecar(path) or {}
+    elsewhere = str(sidecar.get("robot_file", "")).rpartition("/")[0]
+    return [Path.cwd(), Path(path).parent, *(Path(each) for each in (sidecar.get("plan_folder"), elsewhere) if each)]
 
 
 def sidecar_is_damaged(path: str | os.PathLike[str]) -> bool:

@@ -120,7 +120,7 @@ def argument_values(
             about = f" ({argument.help})" if argument.help else ""
             raise PlanError(
                 f"{at or where}: argument {name!r}{about} is missing; give {name}=VALUE, where VALUE is "
-                f"{_wanted(argument)}"
+                f"{_permitted(argument)}"
             )
     return values
 
@@ -132,7 +132,7 @@ def parsed_arguments(texts: Sequence[str], declared: Mapping[str, Argument]) -> 
         name, equals, value = text.partition("=")
         if not equals and (name := name.strip()) in declared:
             raise PlanError(
-                f"argument {name!r} has no value; write {name}=VALUE, where VALUE is {_wanted(declared[name])}"
+                f"argument {name!r} has no value; write {name}=VALUE, where VALUE is {_permitted(declared[name])}"
             )
         if not equals or not name.strip():
             names = f"; the arguments are {', '.join(declared)}" if declared else "; the file has no arguments"
@@ -169,11 +169,11 @@ def _fitting(value: Any, argument: Argument, where: str) -> Any:
         fits = (low is None or value >= low) and (high is None or value <= high)
     if not fits:
         near = did_you_mean(value, argument.choices) if argument.choices else ""
-        raise PlanError(f"{where}: {text_of(value, quoted=True)} is not allowed; give {_wanted(argument)}{near}")
+        raise PlanError(f"{where}: {text_of(value, quoted=True)} is not allowed; give {_permitted(argument)}{near}")
     return float(value) if kind is float else value
 
 
-def _wanted(argument: Argument) -> str:
+def _permitted(argument: Argument) -> str:
     if argument.choices:
         return f"one of {', '.join(map(text_of, argument.choices))}"
     limits = argument.limits()

@@ -17,7 +17,7 @@ NO_ARGUMENTS = "; the file has no table [args]"
 FORM = "write a condition with args.NAME, not, and, or, ==, != and values such as 'text', 1.5, true"
 
 
-def holds(condition: object, arguments: Mapping[str, Any], choices: Mapping[str, Sequence[Any]], where: str) -> bool:
+def is_true(condition: object, arguments: Mapping[str, Any], choices: Mapping[str, Sequence[Any]], where: str) -> bool:
     """Whether a condition is true. Raises PlanError, whose message begins with `where`, for an invalid condition.
 
     A comparison of an argument with a value that the argument cannot have is invalid.

@@ -17,7 +17,7 @@ from nodes.plan.files.arguments import (
     substituted,
     unused,
 )
-from nodes.plan.files.conditions import holds
+from nodes.plan.files.conditions import is_true
 from nodes.plan.files.document import Document, project_folder, read_document
 from nodes.plan.files.source import Source
 from nodes.plan.key_checks import PlanError, convert, suggestion
@@ -172,10 +172,10 @@ def _composed(
     source = document.source
     file = source.file
     if len(document.values) > 1 and not TOP & set(document.values):
-        told = f'parameters = {{ file = "{file.name}" }} in [sim] of a launch file'
+        remedy = f'parameters = {{ file = "{file.name}" }} in [sim] of a launch file'
         raise PlanError(
             f"{file}: this is no launch file, because it has no table [sim]; to use it as a robot's parameter file, "
-            f"write {told}"
+            f"write {remedy}"
         )
     for key in document.values:
         if key not in TOP:
@@ -226,7 +226,7 @@ class _Composition:
             }
             place = replace(place, label=_label(kind, int(place.path[-1]), table))
             choices = {name: each.choices for name, each in self.tables.arguments.items() if each.choices}
-            is_on = holds(table.pop("if", True), self.arguments, choices, place.at("if"))
+            is_on = is_true(table.pop("if", True), self.arguments, choices, place.at("if"))
             if kind == "nodes" and is_on:
                 namespace = table.pop("namespace", "") if isinstance(table.get("namespace"), str) else ""
                 self.tables.nodes.append(Entry(table, place, self.folder, namespace))
@@ -275,16 +275,16 @@ class _Composition:
         else:
             self._merge(other, place)
 
-    def _file(self, asked: str) -> Path:
+    def _file(self, name: str) -> Path:
         """Path of an included file: in the folder of the including file or, if it is not there, in the project folder.
 
         A path in the including file's folder begins with the path of that folder, so that both are absolute or both are
         relative to the working folder.
         """
         own = self.files[-1]
-        if (project := self.folder / asked).is_file() and not (own.parent / asked).is_file():
+        if (project := self.folder / name).is_file() and not (own.parent / name).is_file():
             return project
-        return own.parent / asked
+        return own.parent / name
 
     def _merge(self, other: Tables, place: Source) -> None:
         """Add the tables of an included file."""

@@ -13,12 +13,12 @@ from nodes.recording.integrity.checks import COUNTED
 class Channel:
     """A topic of the file, with the numbers of messages read and messages missing so far in a scan of the file.
 
-    counted   whether the field `sequence` numbers the messages of the channel consecutively
-    expected  value of `sequence` that the channel's next message must have
-    read      number of messages read from this channel
-    damaged   number of messages of this channel that were lost in damaged parts of the file
-    seen_at   place in the scan up to which each message of this channel is known to be read or missing; the place is
-              given as the number of messages that the scan had read from all channels
+    counted     whether the field `sequence` numbers the messages of the channel consecutively
+    expected    value of `sequence` that the channel's next message must have
+    read        number of messages read from this channel
+    damaged     number of messages of this channel that were lost in damaged parts of the file
+    counted_at  place in the scan up to which each message of this channel is known to be read or missing; the place is
+                given as the number of messages that the scan had read from all channels
     """
 
     topic: str
@@ -27,7 +27,7 @@ class Channel:
     expected: int = 0
     read: int = 0
     damaged: int = 0
-    seen_at: int = 0
+    counted_at: int = 0
 
 
 def schema_of(content: bytes) -> tuple[int, str]:

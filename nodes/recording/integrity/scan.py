@@ -370,11 +370,11 @@ class Scanner:
                 self._count_missing(channel, ahead)
             channel.expected += ahead + 1
         if not channel.topic:
-            self._count_missing(Channel(f"(channel {number})", "", False, seen_at=self._read), 1)
+            self._count_missing(Channel(f"(channel {number})", "", False, counted_at=self._read), 1)
             return None
         self._read += 1
         channel.read += 1
-        channel.seen_at = self._read
+        channel.counted_at = self._read
         if self._found_holes and self._found_holes[-1].hole.end_s is None:
             for place in self._found_holes:
                 if place.hole.end_s is None:
@@ -389,7 +389,7 @@ class Scanner:
         check record showed that no message of the channel was missing, a new hole is opened instead.
         """
         place = self._found_holes[-1] if self._found_holes else None
-        if place is None or place.opened_at < channel.seen_at:
+        if place is None or place.opened_at < channel.counted_at:
             place = self._open(NOT_WRITTEN)
             place.settled = True
             self._unconfirmed.append(place)
@@ -426,7 +426,7 @@ class Scanner:
                 is_of_chunk = is_of_chunk and row.total - channel.expected <= row.count
                 channel.expected = row.total
                 lost.append(row)
-            channel.seen_at = self._read
+            channel.counted_at = self._read
             is_own = is_own and channel.expected == row.total
         if lost:
             self._set_times(lost, is_of_chunk)
