@@ -104,7 +104,7 @@ def timed_claims() -> tuple[Claim, ...]:
     )
 
 
-def seen(results: Results) -> Validation:
+def validation_of(results: Results) -> Validation:
     """The entry of the study's results for the validation motion."""
     found: Validation = results.parts["validation"]
     return found
@@ -130,7 +130,7 @@ def count_bodies(results: Results) -> list[Finding]:
 
 def ends_at_rest(results: Results) -> list[Finding]:
     """Check that all joint velocities are zero at the end of the motion."""
-    speed = seen(results).last_speed
+    speed = validation_of(results).last_speed
     here = f"largest joint velocity at the end: {sci(speed)}"
     return [Finding("validation motion", here, verdict_of(speed <= 1e-12), {"speed": speed})]
 
@@ -138,8 +138,8 @@ def ends_at_rest(results: Results) -> list[Finding]:
 def same_claw(results: Results) -> list[Finding]:
     """Compare the claw's position with the positions that other simulation engines compute."""
     found = []
-    for name, other in seen(results).others.items():
-        apart = float(np.nanmax(np.abs(other.claw - seen(results).ours.claw)))
+    for name, other in validation_of(results).others.items():
+        apart = float(np.nanmax(np.abs(other.claw - validation_of(results).ours.claw)))
         here = f"at most {sci(apart)} m apart"
         found.append(Finding(f"beside {name}", here, verdict_of(apart <= OVERLAP), {"apart_m": apart}))
     return found
@@ -152,8 +152,8 @@ def _relative(one: np.ndarray, other: np.ndarray) -> float:
 def same_force(results: Results) -> list[Finding]:
     """Compare the force of body 2 on body 3 with the forces that other simulation engines compute."""
     found = []
-    for name, other in seen(results).others.items():
-        apart = _relative(seen(results).ours.force, other.force)
+    for name, other in validation_of(results).others.items():
+        apart = _relative(validation_of(results).ours.force, other.force)
         here = f"at most {sci(apart)} of the largest force apart"
         found.append(Finding(f"beside {name}", here, verdict_of(apart <= IDENTICAL), {"relative": apart}))
     return found
@@ -164,7 +164,7 @@ def same_without_loops(results: Results) -> list[Finding]:
 
     Step 7 adds the loads of the closed loops. Without step 7, the mechanism is computed as an open tree.
     """
-    apart = _relative(seen(results).ours.force, seen(results).open_tree)
+    apart = _relative(validation_of(results).ours.force, validation_of(results).open_tree)
     here = f"at most {sci(apart)} of the largest force apart; the loops push on links 3 to 5 alone"
     return [Finding("with and without step 7", here, verdict_of(apart <= IDENTICAL), {"relative": apart})]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from nodes.pages.style import BLUE, GREEN, GREY, INK, MUTED, PINK, VERMILION, legend_below
 from nodes.studies.charmie.actuator_loads import Efforts
-from nodes.studies.charmie.claims import saved, seen, times
+from nodes.studies.charmie.claims import saved, times, validation_of
 from nodes.studies.charmie.runs import COMPILED, MODELS, NUMPY
 from nodes.studies.charmie.spring_study import SpringStudy
 
@@ -69,7 +69,7 @@ def claw(results: Any, figure: Any) -> None:
 
     Lines show this program's results, markers those of other engines.
     """
-    found = seen(results)
+    found = validation_of(results)
     _compared(figure, found.times, found.ours.claw, {name: o.claw for name, o in found.others.items()}, "m")
 
 
@@ -78,7 +78,7 @@ def floor(results: Any, figure: Any) -> None:
 
     Lines show this program's results, markers those of other engines.
     """
-    found = seen(results)
+    found = validation_of(results)
     _compared(figure, found.times, found.ours.force, {name: o.force for name, o in found.others.items()}, "N")
 
 
@@ -129,7 +129,7 @@ def actuators(results: Any, figure: Any) -> None:
 
     The left plot shows the linear actuators and the springs, the right plot the most heavily loaded joints.
     """
-    found = seen(results).efforts
+    found = validation_of(results).efforts
     left, right = figure.subplots(1, 2)
     _linear(left, found)
     rows = sorted(range(len(found.actuators)), key=lambda k: -_share(found, k))

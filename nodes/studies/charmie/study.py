@@ -10,7 +10,7 @@ import numpy as np
 
 from nodes.studies.charmie import figures as figures
 from nodes.studies.charmie.actuator_loads import load_report
-from nodes.studies.charmie.claims import claims, saved, seen, times
+from nodes.studies.charmie.claims import claims, saved, times, validation_of
 from nodes.studies.charmie.runs import COMPILED, MODELS, NUMPY, clouds, springs, times_of, validation
 from nodes.studies.charmie.spring_study import SpringStudy
 from nodes.studies.framework.study import Assumption, Column, Part, Plot, Results, Section, Study, Table, pace
@@ -167,7 +167,7 @@ def loads_section() -> Section:
             Table(
                 "actuator_loads",
                 "Every actuator over the validation motion.",
-                lambda results: loads_rows(results, seen(results).efforts),
+                lambda results: loads_rows(results, validation_of(results).efforts),
                 LOADS,
             ),
         ),
@@ -245,7 +245,7 @@ def table5(results: Results) -> list[dict[str, Any]]:
 
 def validation_rows(results: Results) -> list[dict[str, Any]]:
     """One row per instant: claw position (m), force of body 2 on body 3 (N), efforts of all actuators (N or N m)."""
-    found = seen(results)
+    found = validation_of(results)
     names = ["t_s", *(f"claw_{axis}_m" for axis in "xyz"), *(f"force_{axis}_N" for axis in "xyz")]
     names += [f"effort_{actuator.name}" for actuator in found.efforts.actuators]
     columns = [found.times[:, None], found.ours.claw, found.ours.force, found.efforts.effort]

@@ -43,13 +43,13 @@ class Finding:
     """Result of judging a claim for one interpretation of the paper, or for one case.
 
     reading  interpretation of the paper, or name of the case
-    here     text that describes the computed result
+    result   text that describes the computed result
     verdict  verdict that the claim's rule gives
     figures  {name: value} of the computed numbers on which the verdict is based
     """
 
     reading: str
-    here: str
+    result: str
     verdict: Verdict
     figures: Mapping[str, float] = field(default_factory=dict)
 
@@ -58,20 +58,20 @@ class Finding:
 class Claim:
     """A claim in the project's words, the rule that decides it, and the function that applies the rule to the results.
 
-    key    identifier of the claim within the study
-    where  place in the paper
-    says   text of the claim
-    rule   text of the rule
-    judge  function that applies the rule, and returns one `Finding` per interpretation or case
-    plots  names of the plot files that show the results on which the claim is judged
-    timed  whether the claim depends on measured times, which differ from run to run and are kept in separate tables
-    met    verdict if the rule is met, for example REPRODUCED for a claim of the paper, HOLDS for a claim of the
-           project's own
+    key        identifier of the claim within the study
+    where      place in the paper
+    statement  text of the claim
+    rule       text of the rule
+    judge      function that applies the rule, and returns one `Finding` per interpretation or case
+    plots      names of the plot files that show the results on which the claim is judged
+    timed      whether the claim depends on measured times, which differ from run to run and are kept in separate tables
+    met        verdict if the rule is met, for example REPRODUCED for a claim of the paper, HOLDS for a claim of the
+               project's own
     """
 
     key: str
     where: str
-    says: str
+    statement: str
     rule: str
     judge: Callable[[Any], list[Finding]]
     plots: tuple[str, ...] = ()
@@ -89,12 +89,12 @@ class Claim:
         return [replace(found, verdict=ours.get(found.verdict, found.verdict)) for found in self.judge(results)]
 
 
-def verdict_of(holds: bool) -> Verdict:
+def verdict_of(is_met: bool) -> Verdict:
     """REPRODUCED if the rule of a claim is met, otherwise NOT_REPRODUCED.
 
     `Claim.findings` later replaces this verdict for claims whose `met` is not REPRODUCED.
     """
-    return Verdict.REPRODUCED if holds else Verdict.NOT_REPRODUCED
+    return Verdict.REPRODUCED if is_met else Verdict.NOT_REPRODUCED
 
 
 def growth(series: np.ndarray) -> float:

@@ -168,7 +168,7 @@ def execute(run: Run) -> Outcome:
     t, phi, phidot = np.array(looks.rows).T
     peaks = sim.peak_violation()
     lost_at = sim.time if reason else None
-    watched = {name: np.array(values) for name, values in looks.seen.items()}
+    watched = {name: np.array(values) for name, values in looks.samples.items()}
     found = Outcome(t, phi, phidot, watched, peaks[0], peaks[1], lost_at, evaluations, limit, length)
     return dataclasses.replace(found, reason=reason)
 
@@ -182,7 +182,7 @@ class Sampler:
     def __init__(self, sim: Any, watch: Sequence[str]) -> None:
         self.sim = sim
         self.rows: list[tuple[float, float, float]] = []
-        self.seen: dict[str, list[Any]] = {name: [] for name in watch}
+        self.samples: dict[str, list[Any]] = {name: [] for name in watch}
         self._watchers = {name: watcher(name, sim) for name in watch}
         self.look()
 
@@ -195,7 +195,7 @@ class Sampler:
         phi, phidot = (math.inf, math.inf) if blown_up else self.sim.violation()
         self.rows.append((self.sim.time, phi, phidot))
         for name, look in self._watchers.items():
-            self.seen[name].append(look())
+            self.samples[name].append(look())
 
 
 def watcher(name: str, sim: Any) -> Callable[[], Any]:

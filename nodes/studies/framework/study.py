@@ -180,13 +180,13 @@ class Results:
             spans.setdefault(replace(run, seconds=0.0), set()).add(run.seconds)
         found = []
         for claim in study.claims:
-            seen = _Seen(self)
-            findings = claim.findings(seen)
-            seconds = tuple(sorted({run.seconds for run in seen.runs}))
-            short = [run for run in seen.runs if self.outcomes[run].held]
+            recorded = _RecordedResults(self)
+            findings = claim.findings(recorded)
+            seconds = tuple(sorted({run.seconds for run in recorded.runs}))
+            short = [run for run in recorded.runs if self.outcomes[run].held]
             full = {run: spans.get(replace(run, seconds=0.0), {run.seconds}) for run in short}
             cut = max((max(full[run]) for run in short if run.seconds not in full[run]), default=None)
-            found.append(Judged(claim, findings, seconds, cut, _notes(study, claim, seconds, cut, seen.read)))
+            found.append(Judged(claim, findings, seconds, cut, _notes(study, claim, seconds, cut, recorded.read)))
         return found
 
 
@@ -227,7 +227,7 @@ class _RecordedParts(dict[str, Any]):
         return super().__getitem__(name)
 
 
-class _Seen(Results):
+class _RecordedResults(Results):
     """Results that record which outcomes and parts are read.
 
     The record shows on which runs and parts a claim is based.

@@ -62,10 +62,10 @@ def claims_table(judged: Sequence[Judged], timed: bool) -> Rows:
         {
             "claim": claim.key,
             "where": claim.where,
-            "paper_says": claim.says,
+            "paper_says": claim.statement,
             "rule": claim.rule,
             "reading": finding.reading,
-            "here": finding.here,
+            "here": finding.result,
             "verdict": str(finding.verdict),
             "simulated_s": span,
             "full_study_s": cut,

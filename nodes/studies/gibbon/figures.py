@@ -63,9 +63,9 @@ def errors(results: Results, figure: Any, runs: Runs) -> None:
     axis, spans = figure.subplots(), runs.spans
     counts = np.array([count(results, case) for case in runs.grid]).reshape(len(spans.tensions), -1)
     axis.grid(visible=False)
-    drawn = axis.pcolormesh(counts.T, cmap="viridis", vmin=0, vmax=spans.wanted, edgecolors=PAPER, linewidth=1.5)
+    drawn = axis.pcolormesh(counts.T, cmap="viridis", vmin=0, vmax=spans.required, edgecolors=PAPER, linewidth=1.5)
     for (i, j), value in np.ndenumerate(counts):
-        light = value > spans.wanted / 2
+        light = value > spans.required / 2
         axis.text(
             i + 0.5, j + 0.5, str(value), ha="center", va="center", color=INK if light else PAPER, fontweight="bold"
         )
@@ -73,8 +73,8 @@ def errors(results: Results, figure: Any, runs: Runs) -> None:
     axis.set_yticks(np.arange(len(spans.masses)) + 0.5, [percent(error) for error in spans.masses])
     axis.tick_params(length=0)
     axis.set(xlabel="tension, more than believed", ylabel="mass of the arms, more than believed")
-    label = f"hand-overs in a row; a run ends with {spans.wanted}"
-    figure.colorbar(drawn, ax=axis, label=label, ticks=range(spans.wanted + 1))
+    label = f"hand-overs in a row; a run ends with {spans.required}"
+    figure.colorbar(drawn, ax=axis, label=label, ticks=range(spans.required + 1))
 
 
 def damping(results: Results, figure: Any, runs: Runs) -> None:
@@ -82,9 +82,9 @@ def damping(results: Results, figure: Any, runs: Runs) -> None:
 
     There is one bar for swings that are replanned in flight, and one for swings that are planned once.
     """
-    axis, wanted = figure.subplots(), runs.spans.wanted
+    axis, required = figure.subplots(), runs.spans.required
     places, width = np.arange(len(runs.damped)), 0.38
-    axis.axhline(wanted, color=MUTED, lw=0.9, ls=(0, (4, 3)), label="a run ends with so many", zorder=0.5)
+    axis.axhline(required, color=MUTED, lw=0.9, ls=(0, (4, 3)), label="a run ends with so many", zorder=0.5)
     for cases, side, color, name in (
         (runs.damped, -0.5, BLUE, "planned anew in flight"),
         (runs.once, 0.5, VERMILION, "planned once per swing"),
@@ -96,6 +96,6 @@ def damping(results: Results, figure: Any, runs: Runs) -> None:
             text.set_bbox({"facecolor": PAPER, "edgecolor": "none", "pad": 1.0})
     axis.grid(visible=False, axis="x")
     axis.set_xticks(places, [f"{case.damping:g}" for case in runs.damped])
-    axis.set_yticks(range(wanted + 1))
-    axis.set(xlabel="damping of the cable, over the believed", ylabel="hand-overs in a row", ylim=(0, 1.12 * wanted))
+    axis.set_yticks(range(required + 1))
+    axis.set(xlabel="damping of the cable, over the believed", ylabel="hand-overs in a row", ylim=(0, 1.12 * required))
     legend_below(figure, [axis])

@@ -56,13 +56,13 @@ class Case:
 class Spans:
     """Extent of a study.
 
-    wanted            number of consecutive hand-overs that the claims require
+    required          number of consecutive hand-overs that the claims require
     seconds           simulated duration, s
     tensions, masses  relative deviations of the cable's tension and of the robot's mass to simulate
     dampings          damping ratios to simulate, as multiples of the damping ratio in the planner's model
     """
 
-    wanted: int
+    required: int
     seconds: float
     tensions: tuple[float, ...]
     masses: tuple[float, ...]
@@ -71,7 +71,7 @@ class Spans:
 
 SPANS = {
     "full": Spans(
-        wanted=8,
+        required=8,
         seconds=24.0,
         tensions=(-0.4, -0.2, -0.1, 0.0, 0.1, 0.2, 0.4),
         masses=(-0.2, -0.1, -0.05, 0.0, 0.05, 0.1, 0.2),
@@ -146,7 +146,7 @@ def plan_of(case: Case, seconds: float) -> Any:
 
 
 def brachiate(case: Case, spans: Spans) -> dict[str, Any]:
-    """Simulate one case until a hand-over is missed, `spans.wanted` hand-overs are made, or the time is over.
+    """Simulate one case until a hand-over is missed, `spans.required` hand-overs are made, or the time is over.
 
     Returns a table:
 
@@ -168,7 +168,7 @@ def brachiate(case: Case, spans: Spans) -> dict[str, Any]:
             done = counters["hand_overs"]
             held = run.server.time if outputs["hand_a_grips"] and outputs["hand_b_grips"] else held
             missed = run.server.time > held + MISSED_S or counters["regrips"] or counters["falls"]
-            if missed or done >= spans.wanted:
+            if missed or done >= spans.required:
                 break
         figures = {**controller.figures, **run.nodes["planner"].node.figures}
     return {"hand_overs": done, "seconds": places[-1][0], "places": places, "figures": figures}

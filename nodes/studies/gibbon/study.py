@@ -38,8 +38,8 @@ def study(quick: bool = False, spans: str = "") -> Study:
         claims=claims(runs),
         sections=sections(runs),
         parts=runs.parts,
-        shortened=f"{runs.spans.wanted} hand-overs instead of {SPANS['full'].wanted} and {len(runs.all)} runs instead "
-        f"of {len(Runs(SPANS['full']).all)}",
+        shortened=f"{runs.spans.required} hand-overs instead of {SPANS['full'].required} and {len(runs.all)} runs "
+        f"instead of {len(Runs(SPANS['full']).all)}",
         quick=quick,
         **pace(quick, spans),
     )

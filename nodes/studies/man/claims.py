@@ -94,7 +94,7 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
             found.append(Finding(reading, here, verdict_of(passed is None or passed > 1.0), figures))
         return found
 
-    def kept(results: Results) -> list[Finding]:
+    def keeps_violation_small(results: Results) -> list[Finding]:
         found = []
         for reading in READINGS:
             fuzzy, bare = (results[runs.triple(method, reading)] for method in (CASE1, NONE))
@@ -130,7 +130,7 @@ def triple_claims(runs: Runs) -> tuple[Claim, ...]:
             "example 1, figure 6",
             "Fuzzy stabilization (case 1) holds the violations at a very small size.",
             "the run holds and its peak |Φ|₁ is at most a tenth of that without stabilization.",
-            kept,
+            keeps_violation_small,
             ("triple",),
         ),
         *motion_claims(runs),

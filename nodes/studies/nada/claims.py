@@ -144,7 +144,7 @@ def rotary_claims(runs: Runs) -> tuple[Claim, ...]:
             found.append(Finding(reading, text, verdict_of(failed), figures))
         return found
 
-    def following_holds(results: Results) -> list[Finding]:
+    def is_stable_with_following_gains(results: Results) -> list[Finding]:
         found = []
         for reading in READINGS:
             run = runs.rotary(b3(LARGEST), reading, LARGEST)
@@ -183,7 +183,7 @@ def rotary_claims(runs: Runs) -> tuple[Claim, ...]:
             "section 4, figures 18, 19",
             "At 50 ms Baumgarte with (1/δt, √2/δt) is stable.",
             "the run holds and its |Φ|₁ does not grow tenfold.",
-            following_holds,
+            is_stable_with_following_gains,
             ("baumgarte",),
         ),
         Claim(

@@ -167,8 +167,8 @@ def _sensitive(results: Results) -> list[Finding]:
 def _boundary(results: Results) -> list[Finding]:
     found = results.parts["boundary"]
     below, above = found["below"], found["above"]
-    said = {False: "no tumbling", True: "tumbling"}
-    here = f"{said[below['tumbles']]} at {below['r']:g} (IS2 {below['is2']:.3f}), {said[above['tumbles']]} at "
+    words = {False: "no tumbling", True: "tumbling"}
+    here = f"{words[below['tumbles']]} at {below['r']:g} (IS2 {below['is2']:.3f}), {words[above['tumbles']]} at "
     here += (
         f"{above['r']:g}, in {above['runs']} motions each; the energy of a start suffices from {found['least']:.5f} on"
     )

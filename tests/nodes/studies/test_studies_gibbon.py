@@ -45,7 +45,7 @@ def test_the_launched_case_is_that_of_the_launch_file() -> None:
 
 
 def test_a_case_ends_with_enough_hand_overs_and_says_where_the_hands_were() -> None:
-    found = brachiate(LAUNCHED, replace(SPANS["tiny"], wanted=2, seconds=8.0))
+    found = brachiate(LAUNCHED, replace(SPANS["tiny"], required=2, seconds=8.0))
     assert found["hand_overs"] == 2
     assert 1.5 < found["seconds"] < 8.0
     times, *places = zip(*found["places"], strict=True)
@@ -77,7 +77,7 @@ def test_verdicts_follow_from_the_hand_overs_and_the_folder_holds_them(
     carried_out: tuple[Study, Results], tmp_path: Path
 ) -> None:
     study, results = carried_out
-    wanted = SPANS["tiny"].wanted
+    wanted = SPANS["tiny"].required
     rows = report.verdicts(study, results)
     assert {row["claim"] for row in rows} == {"launched", "replanning", "errors", "damping"}
     launched = next(row for row in rows if row["claim"] == "launched")
@@ -123,4 +123,4 @@ def test_pictures_count_in_whole_hand_overs_and_line_up(carried_out: tuple[Study
 )
 def test_a_claim_goes_as_far_as_its_runs(spans: str, says: str) -> None:
     (claim,) = (claim for claim in gibbon.study(spans=spans).claims if claim.key == "errors")
-    assert says in claim.says
+    assert says in claim.statement
