@@ -76,10 +76,10 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
-def as_array(owner: str, name: str, value: Any, wanted: str = "an array of numbers") -> np.ndarray:
+def as_array(owner: str, name: str, value: Any, permitted: str = "an array of numbers") -> np.ndarray:
     """`value` as an array of float64 of the same shape; `value` itself if it is one already.
 
-    wanted  description of the permitted values, for the error message
+    permitted  description of the permitted values, for the error message
     Raises InvalidRequest, one line, unless all entries are real numbers; they need not be finite.
     """
     try:
@@ -88,4 +88,4 @@ def as_array(owner: str, name: str, value: Any, wanted: str = "an array of numbe
             raise TypeError
         return np.asarray(plain, dtype=float)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidRequest(f"{owner}: {name} is {shown(value)}; it must be {wanted}") from None
+        raise InvalidRequest(f"{owner}: {name} is {shown(value)}; it must be {permitted}") from None

@@ -15,11 +15,11 @@ import numpy as np
 
 from sim_core.errors import InvalidMechanism, InvalidRequest, StartWarning
 from sim_core.mechanism.beams import BeamContact
-from sim_core.mechanism.checks.angles import angle_doubts
+from sim_core.mechanism.checks.angles import implausible_angles
 from sim_core.mechanism.checks.masses import singular_mass
 from sim_core.mechanism.quantities import Vector3, value_of
 from sim_core.mobility import effective_masses
-from sim_core.start import ROUNDING, start_line, too_far, violated_at
+from sim_core.start import ROUNDING, exceeds_rounding, start_line, violated_at
 
 if TYPE_CHECKING:
     from sim_core.system import System
@@ -54,14 +54,14 @@ def checked_start(
     if violated := violated_at(mechanism, rows.row_names, phi, phidot):
         line = start_line(mechanism, violated)
         J = system.terms(0.0, q, v, None, p)[2]
-        if not mechanism.open_start and too_far(system, phi, phidot, np.abs(J) @ np.abs(v), share):
+        if not mechanism.open_start and exceeds_rounding(system, phi, phidot, np.abs(J) @ np.abs(v), share):
             raise InvalidMechanism(
                 f"{line}; violations this large are refused; pass assemble_start=True to Simulation (in a launch file, "
                 "write assemble_start = true in [sim]) to start at the nearest state that satisfies the constraints, "
                 "or set open_start=True in the mechanism to start here"
             )
         warnings.warn(line, StartWarning, stacklevel=stacklevel + 1)
-    for line in angle_doubts(mechanism, q.tolist()):
+    for line in implausible_angles(mechanism, q.tolist()):
         warnings.warn(line, StartWarning, stacklevel=stacklevel + 1)
     _check_springs(system, q, p)
     if line := _deep_contacts(system, q, p):
@@ -108,11 +108,11 @@ def consistent_start(
 
 
 def _least_motion(
-    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, J: np.ndarray, wanted: np.ndarray
+    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, J: np.ndarray, desired: np.ndarray
 ) -> np.ndarray:
-    """The vector x (n_q,) with J x = wanted for which x' M x is smallest; M is the mass matrix.
+    """The vector x (n_q,) with J x = desired for which x' M x is smallest; M is the mass matrix.
 
-    If the rows of J contradict each other, J x = wanted is satisfied in the least-squares sense.
+    If the rows of J contradict each other, J x = desired is satisfied in the least-squares sense.
     """
     M, _, every, _ = system.terms(0.0, q, v, None, p)
     # J' J makes M regular along directions that only the rows restrain (Euler parameters); the least x is unchanged
@@ -124,7 +124,7 @@ def _least_motion(
             f"found no initial state of {system.mechanism.name!r} that satisfies the constraints: the mass matrix is "
             f"singular at q = {q.tolist()}; give a mass and an inertia to every body that moves"
         ) from None
-    y = np.linalg.lstsq(np.linalg.solve(L, J.T).T, wanted, rcond=RANK)[0]
+    y = np.linalg.lstsq(np.linalg.solve(L, J.T).T, desired, rcond=RANK)[0]
     return np.asarray(np.linalg.solve(L.T, y))
 
 

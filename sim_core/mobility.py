@@ -58,12 +58,12 @@ def moving_bodies(mechanism: Mechanism, q: Array) -> dict[str, MovingBody]:
     at = 0
     for joint in mechanism.joints:
         size = len(joint.coordinates)
-        found[joint.child] = _moved(joint, found[joint.parent], q[at : at + size], at)
+        found[joint.child] = _moving_child(joint, found[joint.parent], q[at : at + size], at)
         at += size
     return found
 
 
-def _moved(joint: Joint, parent: MovingBody, q: Array, at: int) -> MovingBody:
+def _moving_child(joint: Joint, parent: MovingBody, q: Array, at: int) -> MovingBody:
     """Pose and Jacobians of the child of a joint.
 
     q   positions of this joint alone

@@ -283,7 +283,7 @@ def _named_rows(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> list[tu
     return named
 
 
-def _holds(mechanism: Mechanism, names: list[str]) -> np.ndarray:
+def _row_mask(mechanism: Mechanism, names: list[str]) -> np.ndarray:
     """Flags (n_r,) of constraint rows: 1 if the row's constraint holds at the start, otherwise 0.
 
     names  name of the constraint of each row
@@ -383,8 +383,8 @@ def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarra
     relations = [c for c in mechanism.constraints if isinstance(c, SpinRelation)]
     G = np.array([[_spin(c, frames) for frames in axes] for c in relations]).reshape(len(relations), len(q))
     gains = np.array([-_spin_change(c, along) for c in relations])
-    rows = _holds(mechanism, [name for name, _ in _named_rows(mechanism, along)])[moving]
-    spins = _holds(mechanism, [c.name for c in relations])
+    rows = _row_mask(mechanism, [name for name, _ in _named_rows(mechanism, along)])[moving]
+    spins = _row_mask(mechanism, [c.name for c in relations])
     J, gamma = rows[:, None] * J[moving], -rows * phi.dd[moving]
     return M, f, np.vstack([J, spins[:, None] * G]), np.concatenate([gamma, spins * gains]), rows * phi.x[moving]
 

@@ -323,13 +323,13 @@ class Simulation:
         return self._switching.holding
 
     def _change_constraint_mode(self, stacklevel: int) -> None:
-        before, held, v = self.energy(), self._switching.holds, self.velocities
+        before, held, v = self.energy(), self._switching.active, self.velocities
         try:
             self._transitions += self._events.apply(self.time)
         except GuardsRepeat as error:
             raise repetition(error.names, self.time, self._history(), self.system) from None
         self.energy_ledger.book(self.energy() - before)
-        engaged = self._switching.named(~held & self._switching.holds)
+        engaged = self._switching.named(~held & self._switching.active)
         if line := self._gap_line([name for name in engaged if name not in self._gaps], v):
             self.notices.append(Notice("constraint_gap", self.time, line))
             warnings.warn(line, ConstraintGapWarning, stacklevel=stacklevel)

@@ -37,7 +37,7 @@ def violated_at(mechanism: Mechanism, names: Sequence[str], phi: Iterable[float]
     return ", ".join(found)
 
 
-def too_far(
+def exceeds_rounding(
     system: System, phi: Iterable[float], phidot: Iterable[float], rates: Iterable[float], share: float = FAR
 ) -> bool:
     """Whether a start state violates the constraints too much for rounded numbers in a file to be the cause.

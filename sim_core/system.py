@@ -19,7 +19,7 @@ from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.native import Library
 from sim_core.mechanism.checks.changes import check_captured_rows
-from sim_core.mechanism.checks.doubts import doubts
+from sim_core.mechanism.checks.plausibility import implausibilities
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.validation import validate
 from sim_core.mobility import with_contact_stiffness
@@ -362,7 +362,7 @@ def assemble(mechanism: Mechanism) -> System:
                 with native.compiling(f"the kernels of {mechanism.name!r}"):
                     library = _compiled(mechanism, key)
     check_captured_rows(mechanism, library.manifest["facts"]["captured_rows"])
-    for line in doubts(mechanism, library.manifest["facts"]["idle"]):
+    for line in implausibilities(mechanism, library.manifest["facts"]["idle"]):
         warnings.warn(line, DescriptionWarning, stacklevel=2)
     return System(mechanism, library)
 

@@ -12,7 +12,7 @@ RUN = Path(__file__).with_name("benchmarks") / "run.py"
 WITH_A_LOOP = """
 import json, sys
 from pathlib import Path
-from sim_core.kernels.compiled import is_kept, loop
+from sim_core.kernels.compiled import is_cached, loop
 
 CALLS = 1000
 
@@ -26,7 +26,7 @@ def _sum(count: int) -> int:
 
 
 def main(json_path=None):
-    kept = is_kept(_sum)
+    kept = is_cached(_sum)
     Path(json_path).write_text(json.dumps({"sum": _sum(CALLS), "kept": kept}))
 """
 

@@ -183,7 +183,7 @@ def _joined(first: Branch, second: Branch, owner: str) -> Branch:
                 f"{owner}: body {first.body.name!r} on the {motion.kind} joint {motion.name!r} has no mass and cannot "
                 f"be merged with {second.body.name!r} for MuJoCo; give it a mass"
             )
-    early = tuple(motion.seen_from(second.p, second.R) for motion in first.motions)
+    early = tuple(motion.expressed_in(second.p, second.R) for motion in first.motions)
     return replace(
         second,
         parent=first.parent,

@@ -43,7 +43,7 @@ class Solid:
     kind: str
     numbers: dict[str, tuple[float, ...]]
 
-    def is_near(self, other: Solid) -> bool:
+    def is_same(self, other: Solid) -> bool:
         """Whether the two are the same geom, apart from rounding."""
         return (self.body, self.kind) == (other.body, other.kind) and all(
             np.allclose(mine, other.numbers[name], rtol=0.0, atol=NEAR) for name, mine in self.numbers.items()
@@ -201,7 +201,7 @@ def _name_in(written: dict[str, Solid], elements: dict[str, Element], solid: Sol
     written  {name: solid} of the geoms that were added
     """
     for name, other in written.items():
-        if solid.is_near(other):
+        if solid.is_same(other):
             return name
     count = sum(other.body == solid.body for other in written.values())
     name = f"{solid.body}.contact{count + 1}"

@@ -51,7 +51,7 @@ class Motion:
     point: Array
     joint: Joint | None
 
-    def seen_from(self, p: Array, R: Array) -> Motion:
+    def expressed_in(self, p: Array, R: Array) -> Motion:
         """The same motion expressed in another frame, which has the position p and the rotation R in the motion's
         present frame.
         """

@@ -296,7 +296,7 @@ def _start(joint: Joint) -> float:
     return above if joint.upper is None else min(above, joint.upper)
 
 
-def _free_name(name: str, taken: dict[str, Element]) -> str:
-    while name in taken:
+def _free_name(name: str, used: dict[str, Element]) -> str:
+    while name in used:
         name += "_"
     return name

@@ -49,7 +49,7 @@ def equilibrium(system: System, near: Any, u: Any = None) -> Array:
     if not left.max() <= STILL * size:
         raise InvalidRequest(
             f"no equilibrium of {system.mechanism.name!r} was found{_places(start, found.x)} "
-            f"{_motion_left(system, left)}; give coordinates closer to an equilibrium"
+            f"{_remaining_motion(system, left)}; give coordinates closer to an equilibrium"
         )
     return np.array(found.x)
 
@@ -61,7 +61,7 @@ def _places(start: Array, end: Array) -> str:
     return f" near {start.tolist()}: at {end.round(6).tolist()}"
 
 
-def _motion_left(system: System, left: Array) -> str:
+def _remaining_motion(system: System, left: Array) -> str:
     """Clause of a message: the coordinate with the largest acceleration, or the violation of the constraints.
 
     left  magnitudes of the accelerations (n_q,) of the coordinates, then of the residuals of the constraints

@@ -27,20 +27,20 @@ PART = 65_536  # motions judged at a time
 class StateMap:
     """Stability measure IS1 over a grid of initial states, and the ranges of the motions from these states.
 
-    axes       {component of the state: values (n,)} of the two axes; the first axis is horizontal (one column of the
-               map per value), the second vertical (one row per value)
-    is1        (rows, columns) IS1: largest distance of a motion from the equilibrium, divided by its distance at the
-               start; nan for a motion that diverged
-    goes_over  (rows, columns) whether an angle went further than pi from the equilibrium
-    diverged   number of motions that diverged
-    peaks      smallest and largest value of each state in each motion; the motions are in the order of the map, row
-               by row
-    violation  largest constraint violation |Phi| at the end of a sample of the motions; 0 without constraints
+    axes        {component of the state: values (n,)} of the two axes; the first axis is horizontal (one column of the
+                map per value), the second vertical (one row per value)
+    is1         (rows, columns) IS1: largest distance of a motion from the equilibrium, divided by its distance at the
+                start; nan for a motion that diverged
+    turns_over  (rows, columns) whether an angle went further than pi from the equilibrium
+    diverged    number of motions that diverged
+    peaks       smallest and largest value of each state in each motion; the motions are in the order of the map, row by
+                row
+    violation   largest constraint violation |Phi| at the end of a sample of the motions; 0 without constraints
     """
 
     axes: Mapping[str, Array]
     is1: Array
-    goes_over: Array
+    turns_over: Array
     diverged: int
     norm: StateNorm
     seconds: float

@@ -173,7 +173,7 @@ class Batch:
         """
         from sim_core.batch.peaks import Work, cpu_name, followed
         from sim_core.integrators.lanes import advance_lanes
-        from sim_core.kernels.compiled import is_kept
+        from sim_core.kernels.compiled import is_cached
 
         system, lanes = self.system, self.lanes
         count = self._checked_run(q0, step_s, steps, every)
@@ -197,7 +197,7 @@ class Batch:
         pointers = np.array([self._library.addresses["rates"], *[table.ctypes.data for table in tables]])
         record = np.zeros((2, steps // every + 1, system.n_q, lanes))
         flat = [array.reshape(-1) for array in (*w[:4], a)]
-        if not is_kept(advance_lanes):
+        if not is_cached(advance_lanes):
             with native.compiling("the loop of rollouts"):
                 advance_lanes(
                     pointers, *flat, np.zeros((1, w[3].size)), float(step_s), 0, 1, np.zeros((2, 1, w[1].size))

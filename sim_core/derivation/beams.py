@@ -153,7 +153,7 @@ def _place(contact: BeamContact, model: BeamModel, along: ca.SX, symbols: Symbol
 
     While the contact is inactive, the position is clamped to the beam.
     """
-    place, holds = along / model.element_length, symbols.holds(contact.name)
+    place, holds = along / model.element_length, symbols.row_factor(contact.name)
     if isinstance(holds, float):
         return place
     inside = ca.fmin(ca.fmax(place, 0), model.beam.elements)

@@ -153,7 +153,7 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
     """The constraints that a joint imposes in absolute coordinates, each with the joint's name."""
     in_plane = _is_planar(mechanism, joint)
     e1, e2 = spatial.perpendicular_axes(joint.axis)
-    axis_child, e1_child = _seen_from_child(joint, joint.axis), _seen_from_child(joint, e1)
+    axis_child, e1_child = _in_child_frame(joint, joint.axis), _in_child_frame(joint, e1)
 
     def coincide(directions: tuple[Vector3, ...]) -> Constraint:
         return Coincidence(
@@ -187,14 +187,14 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
     if joint.kind == "prismatic":
         if in_plane:
             across = e2 if abs(e1[2]) > 0.5 else e1
-            return [stays(across), perpendicular(_seen_from_child(joint, across), joint.axis), stays(Z)]
+            return [stays(across), perpendicular(_in_child_frame(joint, across), joint.axis), stays(Z)]
         return [stays(e1), stays(e2), *square]
     if in_plane:
         return [stays(Z)]
     return [stays(joint.axis), *square[:2]]
 
 
-def _seen_from_child(joint: Joint, direction: Vector3) -> Vector3:
+def _in_child_frame(joint: Joint, direction: Vector3) -> Vector3:
     """Components in the child's frame, at joint position 0, of a direction that is given in the parent's frame."""
     R = joint.rotation
     x, y, z = (sum(R[k][i] * direction[k] for k in range(3)) for i in range(3))
@@ -260,7 +260,7 @@ def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) ->
                 continue
             names.append(constraint.name)
             lengths.append(is_length(constraint, symbols))
-            held.append(ca.SX(symbols.holds(constraint.name)))
+            held.append(ca.SX(symbols.row_factor(constraint.name)))
             row = row * held[-1]
             (velocity if is_nonholonomic(constraint) else holonomic).append(row)
     Phi = ca.vertcat(*holonomic) if holonomic else ca.SX(0, 1)

@@ -67,7 +67,7 @@ def derive(mechanism: Mechanism) -> Derivation:
         damping = orientations.damping_forces(mechanism, symbols)
         applied, power = applied + damping, power + ca.dot(damping, symbols.v)
     solution = solution_of(mechanism, motion, motion.f + applied, symbols)
-    maker = KernelMaker(solution.symbols, solution.seen)
+    maker = KernelMaker(solution.symbols, solution.rewrite)
     maker.add_all(mechanism.constraint_modes[0].name, _kernels_of(solution))
     a = ca.SX.sym("a", len(solution.coordinate_names))
     needed = ca.substitute(solution.inertial(a, applied), symbols.u, ca.SX.zeros(symbols.u.shape))

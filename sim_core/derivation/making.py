@@ -48,13 +48,13 @@ def arguments(symbols: Symbols, **in_place_of_u: ca.SX) -> dict[str, ca.SX]:
 class KernelMaker:
     """Collects the kernel functions of one mechanism.
 
-    seen  function that rewrites an expression of all coordinates in terms of those that the mechanism's formulation
-          keeps; "partitioned" formulations eliminate one coordinate
-    uses  {function: names of the lookup tables whose rows are the last inputs of the function}
+    rewrite  function that rewrites an expression of all coordinates in terms of those that the mechanism's formulation
+             keeps; "partitioned" formulations eliminate one coordinate
+    uses     {function: names of the lookup tables whose rows are the last inputs of the function}
     """
 
     symbols: Symbols
-    seen: Callable[[ca.SX], ca.SX]
+    rewrite: Callable[[ca.SX], ca.SX]
     functions: dict[str, ca.Function] = field(default_factory=dict)
     uses: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -65,7 +65,7 @@ class KernelMaker:
 
     def add(self, name: str, inputs: dict[str, ca.SX], results: list[ca.SX]) -> None:
         """Add a kernel function with this name, from its named inputs and result expressions."""
-        results = [self.seen(result) for result in results]
+        results = [self.rewrite(result) for result in results]
         needed = tuple(x for x, lookup in self.lookups.items() if ca.depends_on(ca.veccat(*results), lookup.row))
         inputs = inputs | {f"row_{x}": self.lookups[x].row for x in needed}
         self.functions[name] = dense_function(name.rpartition(".")[2], inputs, results, self.symbols.lifted)
@@ -81,6 +81,6 @@ class KernelMaker:
         """{contact: (function that returns the row index, lookup table)} of the mechanism's beam contacts."""
         inputs = arguments(self.symbols)
         return {
-            name: (dense_function("place", inputs, [self.seen(lookup.place)]), lookup.table)
+            name: (dense_function("place", inputs, [self.rewrite(lookup.place)]), lookup.table)
             for name, lookup in self.lookups.items()
         }

@@ -66,7 +66,7 @@ def outputs_of(
             values.append(-solution.multiplier(output.constraint))
         else:
             assert isinstance(output, HoldingOutput)
-            values.append(ca.SX(symbols.holds(output.constraint)))
+            values.append(ca.SX(symbols.row_factor(output.constraint)))
     return names, ca.vertcat(*values) if values else ca.SX(0, 1)
 
 

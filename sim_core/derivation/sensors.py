@@ -118,7 +118,7 @@ class Sensors:
                     continue  # left out of the multipliers too
                 if constraint.name != joint:
                     lam = self._solution_now()[1][row]
-                    virtual_work -= symbols.holds(constraint.name) * lam * there
+                    virtual_work -= symbols.row_factor(constraint.name) * lam * there
                 row += 1
         forces = ca.jacobian(virtual_work, small).T
         return ca.densify(ca.substitute(forces, small, ca.SX.zeros(6)))

@@ -111,7 +111,7 @@ class Symbols:
             return self.p[self.parameter_names.index(value.name)]
         return float(value)
 
-    def holds(self, constraint: str) -> float | ca.SX:
+    def row_factor(self, constraint: str) -> float | ca.SX:
         """Factor of the rows of a constraint: 1 for a constraint that always holds.
 
         For a switched constraint, the factor is a parameter, which is 1 while the constraint holds and 0 otherwise.

@@ -43,9 +43,9 @@ class StepEvents:
         state, system = [w.t, w.q, w.v, w.u, w.p], switching.system
         self._read_guards = system.bind("guards", [*state, w.lam], [w.guards])
         self._accelerate = system.bind("acceleration", [*state, w.U], [w.a, w.lam, w.factor])
-        self._near_t, self._near_q, self._near = np.zeros(1), np.zeros_like(w.q), np.zeros_like(w.guards)
-        near = [self._near_t, self._near_q, w.v, w.u, w.p, np.zeros_like(w.lam)]
-        self._read_near = system.bind("guards", near, [self._near])
+        self._probe_t, self._probe_q, self._probe_guards = np.zeros(1), np.zeros_like(w.q), np.zeros_like(w.guards)
+        probe = [self._probe_t, self._probe_q, w.v, w.u, w.p, np.zeros_like(w.lam)]
+        self._read_probe = system.bind("guards", probe, [self._probe_guards])
         self._begin()
 
     def _begin(self) -> None:
@@ -54,8 +54,8 @@ class StepEvents:
         self._place = self._places()
         self._fired: list[int] = []
         self._struck = False
-        self._changed = np.zeros(len(self._switching.holds), dtype=bool)
-        self._left: list[int] = []
+        self._changed = np.zeros(len(self._switching.active), dtype=bool)
+        self._left_modes: list[int] = []
         self._watched = self._switching.watched()
 
     def apply(self, time: float) -> list[Transition]:
@@ -68,7 +68,7 @@ class StepEvents:
         Raises GuardsRepeat if a guard would fire twice.
         """
         self._begin()
-        held, found = self._switching.holds, []
+        held, found = self._switching.active, []
         while len(due := self._due()):
             self._refuse_repetition(due)
             first = int(due[self._place[due] <= self._place[due].min() + SAME_INSTANT].min())
@@ -103,9 +103,9 @@ class StepEvents:
         """Indices, ascending, of the guards that fire in the current state."""
         watched, crossed = self._switching.watched(), self._crossed()
         watched[[guard for guard in self._fired if not self._switching.changes_something[guard]]] = False
-        asked = watched & crossed & (self._struck | (np.abs(self._before) <= AT_LEVEL))
-        if asked.any():
-            crossed &= ~(asked & self._receding())
+        candidates = watched & crossed & (self._struck | (np.abs(self._before) <= AT_LEVEL))
+        if candidates.any():
+            crossed &= ~(candidates & self._receding())
         due = watched & (crossed | self._conditions_hold()) & ~self._past()
         return np.flatnonzero(due)
 
@@ -131,7 +131,7 @@ class StepEvents:
         force is therefore not engaged again at once, although the two bodies are still close.
         """
         became = (self._before < -CLEARLY) & (self._after >= 0.0)
-        undoes = self._switching.would_undo(self._changed, self._left)
+        undoes = self._switching.would_undo(self._changed, self._left_modes)
         found: np.ndarray = ~self._is_crossing & (self._w.guards >= 0.0) & (became | ~undoes)
         return found
 
@@ -149,9 +149,9 @@ class StepEvents:
         """
         w, h, rates = self._w, self._step_s, np.zeros(len(self._guards))
         for sign in (1.0, -1.0):
-            self._near_t[0], self._near_q[:] = w.t[0] + sign * h, w.q + sign * h * w.v
-            self._read_near()
-            rates += sign * self._near / (2.0 * h)
+            self._probe_t[0], self._probe_q[:] = w.t[0] + sign * h, w.q + sign * h * w.v
+            self._read_probe()
+            rates += sign * self._probe_guards / (2.0 * h)
         rounding = 1e-15 * max(1.0, float(np.abs(w.q).max(initial=0.0))) / h
         known: np.ndarray = np.where(np.abs(rates) > rounding, rates, 0.0)
         return known
@@ -188,14 +188,14 @@ class StepEvents:
     def _collide(self, first: int, time: float) -> list[Transition]:
         """Apply the impacts of the guard `first` and of all simultaneous guards; returns one transition for each."""
         w, names, energy = self._w, [self._switching.name], self._energy()
-        before, held, group = np.concatenate([w.q, w.v]), self._switching.holds, []
+        before, held, group = np.concatenate([w.q, w.v]), self._switching.active, []
         guard: int | None = first
         while guard is not None:
             self._switch(guard)
             group.append(guard)
             names.append(self._switching.name)
             guard = self._next_at(self._place[first])
-        engaged = self._switching.named(~held & self._switching.holds)
+        engaged = self._switching.named(~held & self._switching.active)
         lost_by_row = impact(self._system, w, engaged)
         self._struck = True
         lost, after = energy - self._energy(), np.concatenate([w.q, w.v])
@@ -218,12 +218,12 @@ class StepEvents:
         return next((int(guard) for guard in due if guard not in self._fired), None)
 
     def _switch(self, guard: int) -> None:
-        held, left = self._switching.holds, self._switching.constraint_mode
+        held, left = self._switching.active, self._switching.constraint_mode
         capture(self._system, self._w, self._guards[guard])
         self._switching.switch(guard)
         if not self._is_crossing[guard]:
-            self._changed |= held != self._switching.holds
-            self._left.append(left)
+            self._changed |= held != self._switching.active
+            self._left_modes.append(left)
         self._fired.append(guard)
 
     def _shares(self, group: list[int], lost_by_row: np.ndarray, lost: float, held: np.ndarray) -> list[float]:
@@ -276,6 +276,6 @@ class StepEvents:
         values = self._w.guards.copy()
         waits = self._switching.watched() & self._crossed() & ~self._past()
         values[waits] = np.copysign(AT_LEVEL, self._before[waits])
-        let_go = (self._switching.engages & held & ~self._switching.holds).any(axis=1)
+        let_go = (self._switching.engages & held & ~self._switching.active).any(axis=1)
         values[let_go & self._switching.at_level(values)] = 0.0
         return np.asarray(values)

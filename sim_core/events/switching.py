@@ -73,19 +73,19 @@ class Switching:
     # -- which constraints hold ---------------------------------------------------------------------------------------
 
     @property
-    def holds(self) -> np.ndarray:
+    def active(self) -> np.ndarray:
         """Mask (n_switched,) of the switched constraints that hold; a copy."""
         return self._flags > 0.0
 
     @property
     def holding(self) -> tuple[str, ...]:
         """Names of the switched constraints that hold now, in the order of the description."""
-        return self.named(self.holds)
+        return self.named(self.active)
 
     @property
     def idle(self) -> tuple[str, ...]:
         """Names of the switched constraints that do not hold."""
-        return self.named(~self.holds)
+        return self.named(~self.active)
 
     def named(self, which: np.ndarray) -> tuple[str, ...]:
         """Names of the switched constraints that the mask `which` (n_switched,) selects."""
@@ -98,7 +98,7 @@ class Switching:
         If the set of constraints that hold has no name, the result lists the switched constraints that hold, joined by
         " + ", or is "none" if none of them holds.
         """
-        return self._names[self.constraint_mode] if self.constraint_mode != UNNAMED else self.name_of(self.holds)
+        return self._names[self.constraint_mode] if self.constraint_mode != UNNAMED else self.name_of(self.active)
 
     def name_of(self, which: np.ndarray) -> str:
         """Names of the switched constraints that the mask `which` (n_switched,) selects, joined by " + ".
@@ -159,7 +159,7 @@ class Switching:
         A guard with a source mode is active in this mode. A guard without modes is active if it would switch a
         constraint, all constraints in its `requires` hold, and none in its `excludes` holds.
         """
-        holds = self.holds
+        holds = self.active
         would_change = (self.engages & ~holds).any(axis=1) | (self.releases & holds).any(axis=1)
         allowed = ~(self._requires & ~holds).any(axis=1) & ~(self._excludes & holds).any(axis=1)
         here = (self._source == UNNAMED) | (self._source == self.constraint_mode)
@@ -174,7 +174,7 @@ class Switching:
         changed  (n_switched,) mask of the constraints that were switched in this time step
         left     indices of the constraint modes that were left in this time step
         """
-        holds = self.holds
+        holds = self.active
         back = self._by_name & np.isin(self._target, left) & (self._target != self.constraint_mode)
         would_change = (self.engages & ~holds) | (self.releases & holds)
         found: np.ndarray = back | (would_change & changed).any(axis=1)

@@ -18,7 +18,7 @@ import numpy as np
 
 from sim_core.integrators.steppers import Stepper, stepper_named
 from sim_core.integrators.workspace import LAW_SOLVE, SOLVE_RESIDUAL, Memory
-from sim_core.kernels.stepping import compile_loop, is_loop_kept
+from sim_core.kernels.stepping import compile_loop, is_loop_cached
 
 LONGEST_S = 300.0  # time after which the process is given up; the loop is then compiled here
 
@@ -66,7 +66,7 @@ def loop_compiled_ahead(stepper: str | Mapping[str, Any]) -> Iterator[None]:
 
 
 def _is_cached(stepper: Stepper) -> bool:
-    return is_loop_kept(stepper.loop(), example_arguments(stepper))
+    return is_loop_cached(stepper.loop(), example_arguments(stepper))
 
 
 def main(text: str) -> None:

@@ -158,7 +158,7 @@ def make_intrinsics() -> None:
         _ = each.made
 
 
-def is_kept(compiled: Any) -> bool:
+def is_cached(compiled: Any) -> bool:
     """Whether a loop is in numba's cache on disk; True for plain Python functions, which need no compilation."""
     function = getattr(compiled, "py_func", None)
     if function is None:

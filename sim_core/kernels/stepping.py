@@ -81,7 +81,7 @@ def compile_loop(loop: Any, arguments: tuple[Any, ...]) -> Library:
 _loaded: dict[tuple[Path, Callable[..., Any], str], Library] = {}  # by folder of the cache, function and layout
 
 
-def is_loop_kept(loop: Any, arguments: tuple[Any, ...]) -> bool:
+def is_loop_cached(loop: Any, arguments: tuple[Any, ...]) -> bool:
     """Whether the machine code of a loop is cached; True for plain Python functions, which need no compilation."""
     if not hasattr(loop, "py_func"):
         return True
@@ -158,7 +158,7 @@ class BoundLoop:
 
     def loading(self, what: str) -> AbstractContextManager[None]:
         """Context for the first call; logs that `what`, the name of the loop, is compiled, unless it is cached."""
-        if self._call is not None or is_loop_kept(self._function, self._arguments):
+        if self._call is not None or is_loop_cached(self._function, self._arguments):
             return nullcontext()
         return native.compiling(what)
 

@@ -36,8 +36,8 @@ class Known(NamedTuple):
     places: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    fill: Callable[..., None]  # called with the values as separate arguments, which `take` then clips and stores
-    take: BoundKernel
+    fill: Callable[..., None]  # called with the values as separate arguments, which `store` then clips and stores
+    store: BoundKernel
 
 
 class Servos:
@@ -116,7 +116,7 @@ class Servos:
             begins = index[self._mode[index] == EFFORT]
             self._begin(begins, np.asarray(position), np.asarray(velocity) if moving else None)
         known.fill(*values)
-        known.take()
+        known.store()
         if mode != "effort" or self.busy:
             self._mode[index] = MODES.index(mode)
             self.busy = bool(self._mode.any())
@@ -130,7 +130,7 @@ class Servos:
         if len(values) != len(known.places) or not isfinite(sum(values)):
             self._check(mode, len(known.places), values)
         known.fill(*values)
-        known.take()
+        known.store()
 
     def beyond(self, known: Known, names: Sequence[str], values: Sequence[float]) -> str:
         """One-line warning about the first commanded position outside its joint's limits; "" if there is none.

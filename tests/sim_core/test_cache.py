@@ -19,7 +19,7 @@ from sim_core.integrators.ahead import example_arguments
 from sim_core.inverse import inverse_dynamics
 from sim_core.kernels import native
 from sim_core.kernels.bound import ROW
-from sim_core.kernels.stepping import is_loop_kept
+from sim_core.kernels.stepping import is_loop_cached
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 
@@ -146,10 +146,10 @@ def test_whether_a_loop_is_kept_is_known_before_it_is_called(tmp_path: Path, mon
     sim = Simulation(assemble(build("triple_pendulum")), stepper="semi_implicit")
     sim.warm_up()
     loop = sim.stepper.loop(), example_arguments(sim.stepper)
-    assert is_loop_kept(*loop)
+    assert is_loop_cached(*loop)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("ARMSWING_INSTALLED_LOOPS", "")
-    assert not is_loop_kept(*loop)
+    assert not is_loop_cached(*loop)
 
 
 def test_a_loaded_library_is_kept_until_its_files_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ from sim_core.mechanism import (
     Y,
     Z,
 )
-from sim_core.mechanism.checks.doubts import doubts
+from sim_core.mechanism.checks.plausibility import implausibilities
 from sim_core.mechanism.outputs import ForceOutput
 from sim_core.mechanism.validation import validate
 from sim_core.simulation import Simulation
@@ -334,10 +334,10 @@ def test_what_is_hardly_meant_is_a_warning_with_names_and_values(made: Callable[
 
 def test_a_body_that_turns_about_one_axis_may_give_its_moment_about_that_one_alone() -> None:
     moment = (0.0, 0.0, 0.1, 0.0, 0.0, 0.0)
-    assert doubts(pendulum(**with_bar(inertia=moment))) == []
-    assert doubts(cart(**with_pole(inertia=moment))) == []
+    assert implausibilities(pendulum(**with_bar(inertia=moment))) == []
+    assert implausibilities(cart(**with_pole(inertia=moment))) == []
     tilted = Joint(name="hinge", parent="cart", child="pole", axis=Y)
-    assert len(doubts(cart(**with_pole(inertia=moment), joints=(cart().joints[0], tilted)))) == 1
+    assert len(implausibilities(cart(**with_pole(inertia=moment), joints=(cart().joints[0], tilted)))) == 1
 
 
 @pytest.mark.parametrize("formulation", ["schur", "augmented"])
@@ -362,7 +362,7 @@ def test_a_row_given_twice_starts_at_every_orientation_of_euler_parameters(formu
 @pytest.mark.parametrize("name", names())
 def test_our_robots_raise_no_doubts(name: str) -> None:
     mechanism = build(name)
-    assert doubts(mechanism, checked_rows(mechanism)) == []
+    assert implausibilities(mechanism, checked_rows(mechanism)) == []
 
 
 def test_a_row_that_is_constant_but_for_rounding_is_checked_too() -> None:

@@ -11,7 +11,7 @@ from sim_core import Simulation, assemble
 from sim_core.integrators.ahead import example_arguments, loop_compiled_ahead
 from sim_core.integrators.steppers import STEPPERS, stepper_named
 from sim_core.kernels.compiled import loops_folder
-from sim_core.kernels.stepping import is_loop_kept, layout
+from sim_core.kernels.stepping import is_loop_cached, layout
 from sim_core.system import System
 
 
@@ -39,11 +39,11 @@ def test_the_loop_is_compiled_in_another_process_and_only_loaded_here(
     loop = STEPPERS["semi_implicit"].loop(), example_arguments(STEPPERS["semi_implicit"])
     with loop_compiled_ahead("semi_implicit"):
         pass
-    assert not is_loop_kept(*loop)  # both cores are busy
+    assert not is_loop_cached(*loop)  # both cores are busy
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
     with loop_compiled_ahead("semi_implicit"):
         pass
-    assert is_loop_kept(*loop)
+    assert is_loop_cached(*loop)
     kept = {file: file.stat().st_mtime_ns for file in loops_folder().rglob("*.o")}
     with loop_compiled_ahead({"name": "semi_implicit"}):
         pass

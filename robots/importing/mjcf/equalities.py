@@ -152,7 +152,7 @@ class Equalities:
             self._together(name, pair, p + R @ np.array(element.numbers("anchor", 3, (0.0,) * 3)))
         ]
         for k in range(3):
-            a, b = (self._seen(body, axis) for body, axis in zip(pair, (AXES[k], AXES[(k + 1) % 3]), strict=True))
+            a, b = (self._in_body(body, axis) for body, axis in zip(pair, (AXES[k], AXES[(k + 1) % 3]), strict=True))
             rows.append(
                 Perpendicular(
                     name=f"{name}.{'xyz'[k]}",
@@ -178,7 +178,7 @@ class Equalities:
             point_b=points[1],
         )
 
-    def _seen(self, body: str, axis: Vector3) -> Vector3:
+    def _in_body(self, body: str, axis: Vector3) -> Vector3:
         """Unit vector, in a body's axes, of a direction given in the world's axes, with all joints at `ref`."""
         turned = self._poses[body][1].T @ np.array(axis)
         return vector(turned / np.linalg.norm(turned))

@@ -52,7 +52,7 @@ class _Inertia:
         """
         return self.I @ w + ca.cross(self.h, v), self.m * v - ca.cross(self.h, w)
 
-    def seen_from(self, p: ca.SX, R: ca.SX) -> _Inertia:
+    def expressed_in(self, p: ca.SX, R: ca.SX) -> _Inertia:
         """The same inertia expressed in a new frame.
 
         p, R  position and rotation of the present frame in the new frame
@@ -68,7 +68,7 @@ class _Inertia:
                 moved[i, j] = moved[j, i] = entry + reach if i == j else entry
         return _Inertia(self.m, h + self.m * p, moved)
 
-    def moved_by(self, p: ca.SX) -> _Inertia:
+    def translated(self, p: ca.SX) -> _Inertia:
         """The same inertia expressed in a new frame with parallel axes.
 
         p  position of the present frame's origin in the new frame
@@ -87,7 +87,7 @@ def _inertia_of_body(mounted: Mounted, symbols: Symbols) -> _Inertia:
     mass, c = ca.SX(symbols.number(mounted.body.mass)), ca.DM(mounted.body.center_of_mass)
     offset = ca.skew(c)
     alone = _Inertia(mass, mass * c, inertia_matrix(mounted.body, symbols) - mass * (offset @ offset))
-    return alone.seen_from(ca.SX(mounted.p), ca.SX(mounted.R))
+    return alone.expressed_in(ca.SX(mounted.p), ca.SX(mounted.R))
 
 
 def _inertia_of(link: Link, symbols: Symbols) -> _Inertia:
@@ -139,9 +139,9 @@ class _Border:
         """The inertia `own` of link `index`, transformed to the origin and axes of the link's parent."""
         link = self._links[index]
         if link.twin < 0:
-            return own.seen_from(link.p, link.R)
-        here = self._lift_inertia(index, own.seen_from(link.p_JL, link.R_JL))
-        return self._lift_inertia(index, here.seen_from(ca.SX(3, 1), ca.SX(link.R_PJ))).moved_by(ca.SX(link.p_PJ))
+            return own.expressed_in(link.p, link.R)
+        here = self._lift_inertia(index, own.expressed_in(link.p_JL, link.R_JL))
+        return self._lift_inertia(index, here.expressed_in(ca.SX(3, 1), ca.SX(link.R_PJ))).translated(ca.SX(link.p_PJ))
 
     def _lift_inertia(self, index: int, inertia: _Inertia) -> _Inertia:
         h, lower = self._lift(index, inertia.h), self._lift(index, ca.tril(inertia.I))

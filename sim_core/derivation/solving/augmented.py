@@ -4,9 +4,9 @@
     | J  -E | | y | = | r2 |
 
 M is the mass matrix, and J is the Jacobian of the constraint rows. The diagonal matrix E regularizes constraint rows
-that may lose rank. Its entries are EPSILON times the typical diagonal entries of J M^-1 J' (`Regularization.floors`).
-Iterative refinement removes the effect of E on the result. The constraint rows are eliminated last, so that no pivot is
-zero if M is positive definite.
+that may lose rank. Its entries are EPSILON times the typical diagonal entries of J M^-1 J', see
+`Regularization.row_scales`. Iterative refinement removes the effect of E on the result. The constraint rows are
+eliminated last, so that no pivot is zero if M is positive definite.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def factorize_augmented(
     entries: Entries = entries_of(M)
     penalty = penalized(entries, rows, regularization.weights)
     order = [*minimum_degree(set(entries), n_q), *range(n_q, n_q + n_rows)]
-    added = [EPSILON * floor for floor in regularization.floors]
+    added = [EPSILON * scale for scale in regularization.row_scales]
     resting = [ca.SX(0) if idle is None else ca.SX(idle[row]) for row in range(n_rows)]
     for row, reach in enumerate(rows):
         for index, value in reach.items():

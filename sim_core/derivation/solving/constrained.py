@@ -26,7 +26,7 @@ import casadi as ca
 
 from sim_core.derivation.solving.elimination import Entries, Factor, dense, entries_of, factorize, sparse
 
-EPSILON = 1e-9  # regularization of a row, as a share of its diagonal entry in S, or of its floor if that is larger
+EPSILON = 1e-9  # regularization of a row, as a share of its diagonal entry in S, or of its row scale if that is larger
 REFINEMENTS = 2  # proximal refinements, each of which multiplies the bias by EPSILON over an eigenvalue's share
 LONGEST = 2.0  # largest length of the last refinement; dependent rows have only rounding to refine
 
@@ -35,15 +35,15 @@ LONGEST = 2.0  # largest length of the last refinement; dependent rows have only
 class Regularization:
     """Numbers that keep M x + J' y = r1, J x = r2 solvable if M is singular or J loses rank.
 
-    floors   (n_r,) typical diagonal entries of the Schur complement S = J M^-1 J'. They set the size of the
-             regularization, also where a row of J vanishes; empty if J keeps its rank
-    weights  {index of a unit-norm row: weight w}. A unit-norm row J_n is a row of J that keeps the Euler parameters of
-             a body at norm 1; w J_n' J_n is added to M
+    row_scales  (n_r,) typical diagonal entries of the Schur complement S = J M^-1 J'. They set the size of the
+                regularization, also where a row of J vanishes; empty if J keeps its rank
+    weights     {index of a unit-norm row: weight w}. A unit-norm row J_n is a row of J that keeps the Euler parameters
+                of a body at norm 1; w J_n' J_n is added to M
     is_ill_conditioned  whether S is ill-conditioned, so that the solution needs a last refinement on the residual
                         J x - r2
     """
 
-    floors: list[ca.SX]
+    row_scales: list[ca.SX]
     weights: dict[int, ca.SX]
     is_ill_conditioned: bool = False
 
@@ -236,8 +236,8 @@ def factorize_constrained(
             if shared:
                 S[i, j] = S[j, i] = sum(shared[1:], shared[0])
         S[i, i] = S.get((i, i), ca.SX(0))
-        if regularization.floors:
-            added.append(EPSILON * ca.fmax(S[i, i], regularization.floors[i]))
+        if regularization.row_scales:
+            added.append(EPSILON * ca.fmax(S[i, i], regularization.row_scales[i]))
             S[i, i] = S[i, i] + added[i]
         S[i, i] = S[i, i] + resting[i]
     ill = regularization.is_ill_conditioned

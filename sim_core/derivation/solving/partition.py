@@ -129,12 +129,12 @@ def _solve_small(triangles: ca.SX, b: ca.SX) -> ca.SX:
 class Partition:
     """The equations M a = f of the coordinates that remain after the dependent coordinate is eliminated.
 
-    seen  function that rewrites an expression in terms of the remaining coordinates
+    rewrite  function that rewrites an expression in terms of the remaining coordinates
     """
 
     symbols: Symbols
     coordinate_names: tuple[str, ...]
-    seen: Callable[[ca.SX], ca.SX]
+    rewrite: Callable[[ca.SX], ca.SX]
     M: ca.SX
     f: ca.SX
     factor: PartitionedFactor
@@ -168,7 +168,7 @@ def partition(
     found_v = -(J[0, kept] @ symbols.v[kept]) / J_d
     old, new = ca.vertcat(q_d, v_d), ca.vertcat(found_q, found_v)
 
-    def seen(expression: ca.SX) -> ca.SX:
+    def rewrite(expression: ca.SX) -> ca.SX:
         return ca.substitute(expression, old, new)
 
     blocks = _Blocks(M, f, J, J_b, -rows.gamma, d, u, c)
@@ -187,7 +187,7 @@ def partition(
         return factor.times(M_small[: len(u), : len(u)], M[c, c], a)
 
     lam = blocks.multiplier(a)
-    return Partition(reduced, coordinates, seen, M_small, f_small, factor, identity, times, lam, relaxed)
+    return Partition(reduced, coordinates, rewrite, M_small, f_small, factor, identity, times, lam, relaxed)
 
 
 @dataclass(frozen=True)

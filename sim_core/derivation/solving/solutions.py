@@ -61,7 +61,7 @@ class Solution:
     symbols     symbols of the kept coordinates
     factor      factorization of the matrix [[M, J'], [J, 0]]
     least_norm  factorization of the same matrix with the identity in place of M, for least-norm solutions
-    seen        function that rewrites an expression of all coordinates in terms of the kept ones
+    rewrite     function that rewrites an expression of all coordinates in terms of the kept ones
     inertial    function (a, applied forces) that returns M a - f in terms of all coordinates
     multiplier  function that returns the multipliers lam, without stabilization, of the constraint with a given name
     relaxed     function of two weights w_v, w_q that returns the matrix W = w_v D0 + w_q K0, and the factorization with
@@ -76,7 +76,7 @@ class Solution:
     rows: Rows
     factor: KktFactor
     least_norm: KktFactor
-    seen: Callable[[ca.SX], ca.SX]
+    rewrite: Callable[[ca.SX], ca.SX]
     inertial: Callable[[ca.SX, ca.SX], ca.SX]
     multiplier: Callable[[str], ca.SX]
     relaxed: Callable[[ca.SX], tuple[ca.SX, KktFactor]] | None = None
@@ -129,8 +129,8 @@ def _regularizations(
 ) -> tuple[Regularization, Regularization]:
     """Two Regularizations: for equations with the mass matrix M, and for equations with the identity in place of M.
 
-    The attribute `floors` of a Regularization comes from several sampled states, or from the start alone if the rows
-    depend on tunables. A floor may be an expression of tunables.
+    The attribute `row_scales` of a Regularization comes from several sampled states, or from the start alone if the
+    rows depend on tunables. A scale may be an expression of tunables.
 
     closed  whether the mechanism has closed loops, so that rows may lose rank
     """
@@ -179,9 +179,11 @@ def _regularizations(
     ill = _are_ill_conditioned(mechanism, symbols, states, weights)
     least_ill = _are_ill_conditioned(mechanism, symbols, [(identity, J) for _, J in states], {})
     return (
-        Regularization(_floors(mechanism, [diagonal_of_S(M, J, weights) for M, J in states], symbols.p), weights, ill),
         Regularization(
-            _floors(mechanism, [diagonal_of_S(identity, J, {}) for _, J in states], symbols.p), {}, least_ill
+            _row_scales(mechanism, [diagonal_of_S(M, J, weights) for M, J in states], symbols.p), weights, ill
+        ),
+        Regularization(
+            _row_scales(mechanism, [diagonal_of_S(identity, J, {}) for _, J in states], symbols.p), {}, least_ill
         ),
     )
 
@@ -238,18 +240,18 @@ def representative_values(mechanism: Mechanism, expression: ca.SX, p: ca.SX) -> 
     return [middle, *[[*middle[:index], end, *middle[index + 1 :]] for index, end in ends]]
 
 
-def _floors(mechanism: Mechanism, diagonals: list[list[ca.SX]], p: ca.SX) -> list[ca.SX]:
-    """Floor F_i for each row i of the Schur complement S = J M^-1 J'.
+def _row_scales(mechanism: Mechanism, diagonals: list[list[ca.SX]], p: ca.SX) -> list[ca.SX]:
+    """Scale F_i for each row i of the Schur complement S = J M^-1 J'.
 
-    The regularization adds EPSILON max(S_ii, F_i) to S_ii. The floor F_i is the largest value of S_ii over the sampled
+    The regularization adds EPSILON max(S_ii, F_i) to S_ii. The scale F_i is the largest value of S_ii over the sampled
     states.
 
     diagonals  diagonal of S at each sampled state
 
     If S_ii depends on tunables, the largest value is computed for each of their representative values, and F_i is the
-    smallest of the results, because the floor for light bodies would be too large for heavy ones. If these tunables
+    smallest of the results, because the scale for light bodies would be too large for heavy ones. If these tunables
     have no representative values, F_i is S_ii at the first sampled state, as an expression of the tunables.
-    A row that is zero at all sampled states gets the mean floor of the other rows. Computed floors are rounded to three
+    A row that is zero at all sampled states gets the mean scale of the other rows. Computed scales are rounded to three
     digits, because further digits, and thus the kernels, would differ between processors.
     """
     found = []
@@ -261,9 +263,9 @@ def _floors(mechanism: Mechanism, diagonals: list[list[ca.SX]], p: ca.SX) -> lis
             continue
         evaluated = ca.Function("diagonal", [p], [ca.mmax(whole)])
         found.append(ca.SX(float(f"{min(float(evaluated(ca.DM(value))) for value in values):.3g}")))
-    sizes = [floor for floor in found if not floor.is_zero()]
+    sizes = [scale for scale in found if not scale.is_zero()]
     mean = sum(sizes, ca.SX(0)) / len(sizes) if sizes else ca.SX(1)
-    return [mean if floor.is_zero() else floor for floor in found]
+    return [mean if scale.is_zero() else scale for scale in found]
 
 
 def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols, rows: Rows) -> Solution:
@@ -284,7 +286,7 @@ def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbol
         none,
         made.factor,
         made.least_norm,
-        made.seen,
+        made.rewrite,
         lambda a, applied: made.times(a) - made.f,
         lambda name: made.lam,
         relaxed,

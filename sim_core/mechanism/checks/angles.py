@@ -33,7 +33,7 @@ def check_angles(mechanism: Mechanism, owner: str) -> None:
                 _check_norm(mechanism, body, owner)
 
 
-def angle_doubts(mechanism: Mechanism, q: Sequence[float]) -> list[str]:
+def implausible_angles(mechanism: Mechanism, q: Sequence[float]) -> list[str]:
     """Warnings, one line for each body whose ZXZ angles are near their singularity at the coordinates q (n_q,)."""
     return [
         f"body {body.name!r} of {mechanism.name!r} is at theta = {_theta(mechanism, body, q):.6g} rad, near the "

@@ -39,7 +39,7 @@ def principal_moments(body: Body) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def inertia_doubts(mechanism: Mechanism) -> list[str]:
+def implausible_inertias(mechanism: Mechanism) -> list[str]:
     """One-line warnings, one for each body whose largest principal moment exceeds the sum of the other two.
 
     No real body has such an inertia. There is no warning for a body that rotates about one axis only and has a moment

@@ -169,7 +169,7 @@ def map_robot(
         raise typer.Exit(128 + end.signal) from None
     except ValueError as error:
         raise InputError(str(error)) from error
-    share = float(found.goes_over.mean())
+    share = float(found.turns_over.mean())
     print_line(
         f"{found.is1.size} motions of {seconds:g} s about {how['equilibrium']}: a share of {share:.4f} turns over"
     )
@@ -415,7 +415,7 @@ def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
     data, (across, up) = picture.with_suffix(".npz"), found.axes
     shape = (*found.is1.shape, -1)
     numbers = {f"axis_{name}": values for name, values in found.axes.items()}
-    numbers |= {"is1": found.is1, "goes_over": found.goes_over, "about": json.dumps(how), "rows": found.peaks.rows}
+    numbers |= {"is1": found.is1, "goes_over": found.turns_over, "about": json.dumps(how), "rows": found.peaks.rows}
     numbers |= {"low": found.peaks.low.reshape(shape), "high": found.peaks.high.reshape(shape)}
     numbers |= {"end": np.hstack([found.peaks.q, found.peaks.v]).reshape(shape)}
     title = f"{found.norm.system.mechanism.name}: motions of {found.seconds:g} s, by their initial state"
@@ -428,7 +428,7 @@ def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
         center = "goal" if "nodes" in how else "equilibrium"
         values = [*found.axes.values()]
         of_distances = str(found.norm).replace(" (time_unit_s)", "")
-        draw_state_map(made[0], title, labels, values, found.is1, found.goes_over, about, center, of_distances)
+        draw_state_map(made[0], title, labels, values, found.is1, found.turns_over, about, center, of_distances)
         np.savez_compressed(made[1], **numbers)
         for path, final in zip(made, (picture, data), strict=True):
             os.replace(path, final)

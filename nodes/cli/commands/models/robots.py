@@ -74,11 +74,11 @@ def show_robot(
     """
     from robots.registry import builder, parameters
     from sim_core.derivation.start import checked_rows, violated_at_start
-    from sim_core.mechanism.checks.doubts import doubts
+    from sim_core.mechanism.checks.plausibility import implausibilities
 
     mechanism, choices = built(name, param)
     with working(f"deriving the constraints of {name!r}"):
-        lines = doubts(mechanism, checked_rows(mechanism))
+        lines = implausibilities(mechanism, checked_rows(mechanism))
         violated = violated_at_start(mechanism)
     start = _examined(mechanism) if violated or mechanism.beams else _Start()
     about = (inspect.getdoc(builder(name)) or "").partition("\n")[0]

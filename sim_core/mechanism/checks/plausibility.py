@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from sim_core.mechanism.checks.inertias import inertia_doubts
+from sim_core.mechanism.checks.inertias import implausible_inertias
 from sim_core.mechanism.description import Joint, Mechanism
 from sim_core.mechanism.quantities import Tunable, value_of
 
 
-def doubts(mechanism: Mechanism, idle: Iterable[str] = ()) -> list[str]:
+def implausibilities(mechanism: Mechanism, idle: Iterable[str] = ()) -> list[str]:
     """Warnings about a valid but implausible description, one line each.
 
     The warnings concern physically impossible inertias; damping or load of a planar joint, which acts on the joint's
@@ -19,7 +19,7 @@ def doubts(mechanism: Mechanism, idle: Iterable[str] = ()) -> list[str]:
     idle  names of the constraints that restrain nothing, because their Jacobian rows are zero
     """
     owner = f"mechanism {mechanism.name!r}"
-    found = inertia_doubts(mechanism)
+    found = implausible_inertias(mechanism)
     for joint in mechanism.moving_joints:
         if joint.kind == "planar":
             acting = [name for name in ("damping", "load") if _acts(getattr(joint, name))]
