@@ -171,15 +171,15 @@ def _interrupts(application: Any) -> Iterator[threading.Event]:
     A KeyboardInterrupt raised inside a Qt callback would end the process with a traceback. Here, Python runs the signal
     handler at the next tick of the window's timer, within one displayed frame.
     """
-    asked = threading.Event()
+    interrupted = threading.Event()
 
-    def ask(_number: int, _frame: FrameType | None) -> None:
-        asked.set()
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        interrupted.set()
         application.quit()
 
-    before = signal.signal(signal.SIGINT, ask)
+    before = signal.signal(signal.SIGINT, on_signal)
     try:
-        yield asked
+        yield interrupted
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -109,16 +109,16 @@ def change_colors(changes: Sequence[tuple[float, str]]) -> dict[str, str]:
     return {k: visible(CHANGES.get(k) or OTHER_CHANGES[others.index(k) % len(OTHER_CHANGES)]) for k in kinds}
 
 
-def solid_color(index: int, wanted: str = "") -> str:
+def solid_color(index: int, requested: str = "") -> str:
     """Colour of a body as #rrggbb.
 
     index   index of the body, for the colour from the palette
-    wanted  name or hexadecimal value of a colour, which is used instead of the palette's if it is valid
+    requested  name or hexadecimal value of a colour, which is used instead of the palette's if it is valid
     """
-    wanted = NAMED.get(wanted.lower(), wanted.lower())
-    if re.fullmatch("#[0-9a-f]{3}", wanted):
-        wanted = "#" + "".join(2 * digit for digit in wanted[1:])
-    return visible(wanted if re.fullmatch("#[0-9a-f]{6}", wanted) else BODIES[index % len(BODIES)])
+    requested = NAMED.get(requested.lower(), requested.lower())
+    if re.fullmatch("#[0-9a-f]{3}", requested):
+        requested = "#" + "".join(2 * digit for digit in requested[1:])
+    return visible(requested if re.fullmatch("#[0-9a-f]{6}", requested) else BODIES[index % len(BODIES)])
 
 
 def darker(color: str, percent: float) -> str:

@@ -74,20 +74,20 @@ class Panel:
         return self.only is None or label in self.only
 
 
-def choose_fields(wanted: Sequence[str], signals: Signals | None = None) -> tuple[Field, ...]:
+def choose_fields(requested: Sequence[str], signals: Signals | None = None) -> tuple[Field, ...]:
     """The fields with the given names; the common fields if no name is given.
 
-    wanted  NAME of each field, or NAME.CURVE for a single curve of a field
+    requested  NAME of each field, or NAME.CURVE for a single curve of a field
 
     Raises ValueError for an unknown field. If an output in `signals` has the name of this unknown field, the message
     suggests to plot that output.
     """
-    if not wanted:
+    if not requested:
         return COMMON
     known = {field.name: field for field in FIELDS}
     found = []
-    for asked in wanted:
-        name, _, curve = asked.partition(".")
+    for text in requested:
+        name, _, curve = text.partition(".")
         if name not in known:
             curves = [] if signals is None else [f"{key}.{name}" for key in known if _has(signals, key, name)]
             meant = did_you_mean(name, curves) or did_you_mean(name, known)

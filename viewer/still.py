@@ -20,7 +20,7 @@ from viewer.data.series import Floats, decimated
 from viewer.data.signals import SCALARS, Signals
 from viewer.panels import Panel, arrange, choose_fields, series_of
 from viewer.scene.bodies import Outline
-from viewer.scene.scene import BODY, Frame, Key, Scene, floor, limits, plane_letters, seen_text
+from viewer.scene.scene import BODY, Frame, Key, Scene, floor, limits, plane_letters, view_text
 
 WIDTH, HEIGHT, DPI = 1600, 1000, 100  # pixels, and pixels per inch
 POINT = 72.0 / DPI  # points per pixel
@@ -166,7 +166,7 @@ class _Page:
                     *ends[2], letter, color=color, size=8, weight="bold", ha="center", va="center", zorder=ABOVE_ALL
                 )
         _draw_frame(axes, frame)
-        caption = f"{seen_text(view, 0.0 if ground is None else ground.step)}; faint poses are earlier ones"
+        caption = f"{view_text(view, 0.0 if ground is None else ground.step)}; faint poses are earlier ones"
         self.text(left, bottom + 14, caption, size=7.5, color=palette.MUTED)
 
     def draw_plots(self, box: Box, fields: Sequence[str], wide: bool) -> None:

@@ -34,7 +34,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "live":
         live = LiveStore()
         for message in messages():  # a frame per message: the sets of names alternate
-            live.take([(TOPIC, message)])
+            live.add([(TOPIC, message)])
         assert live.lost == 0
         return live
     with RecordingWriter(tmp_path / "run.mcap", {}) as writer:

@@ -14,7 +14,7 @@ from nodes.recording.reader import read_recording
 from viewer.data.series import Ring, decimated, row_at
 from viewer.data.signals import Signals, from_recording
 from viewer.scene.bodies import Skeleton, evenly_along
-from viewer.scene.projection import Seen, check_plane, choose_view, hull, rotation
+from viewer.scene.projection import PoseBounds, check_plane, choose_view, hull, rotation
 
 DOWN_Z = np.array([0.0, 0.0, -9.81])
 
@@ -35,10 +35,10 @@ def test_motion_in_a_plane_is_seen_face_on_even_when_bodies_are_offset_and_thick
     first = np.stack([np.cos(angles), np.sin(angles), np.full(50, 0.2)], axis=1)
     second = np.stack([np.cos(angles), np.sin(2 * angles), np.full(50, -0.2)], axis=1)
     thick = np.array([0.0, 0.0, 0.15])  # in z
-    seen = Seen(np.array([0, 0, 1, 1]), np.array([True, True]))
+    seen = PoseBounds(np.array([0, 0, 1, 1]), np.array([True, True]))
     seen.add(np.stack([first, first + thick, second, second + thick], axis=1))
     assert seen.plane(np.array([0.0, -9.81, 0.0])) == "xy"
-    lines = Seen(np.array([0, 0, 1, 1]), np.array([False, False]))
+    lines = PoseBounds(np.array([0, 0, 1, 1]), np.array([False, False]))
     lines.add(np.stack([first, first + thick, second, second + thick], axis=1))
     assert lines.plane(np.array([0.0, -9.81, 0.0])) == "space"
     np.testing.assert_array_equal(choose_view("xy", np.array([0.0, -9.81, 0.0])).axes, np.eye(3))

@@ -12,7 +12,7 @@ from nodes.messages import BodyDescription, Description, GripperDescription, Sha
 from nodes.simulation.description import describe, output_names
 from viewer.qt import theme
 from viewer.scene.bodies import Outline
-from viewer.scene.grippers import GRIPS, OPEN, SLIDES, Holds, marks
+from viewer.scene.grippers import GRIPS, OPEN, SLIDES, GripperMarks, marks
 from viewer.scene.overlay import FORCE_DARKER, SceneOverlay, force_colors, force_named
 from viewer.scene.projection import choose_view
 from viewer.scene.scene import _unstacked, body_names
@@ -32,7 +32,7 @@ def test_a_gripper_grips_with_all_its_parts_slides_with_some_and_is_open_with_no
 ) -> None:
     p_WB = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 2.0]])
     R_WB = np.stack([np.eye(3), np.diag([1.0, -1.0, -1.0])])
-    (hold,) = Holds(PAW).at(p_WB, R_WB, {"along": along, "across": across})
+    (hold,) = GripperMarks(PAW).at(p_WB, R_WB, {"along": along, "across": across})
     assert (hold.name, hold.body, hold.state) == ("paw", 1, state)
     np.testing.assert_allclose(hold.point, [1.0, 0.0, 1.9])
     drawn = marks(hold, VIEW, "#804020", 0.02, 1.0)
@@ -41,10 +41,10 @@ def test_a_gripper_grips_with_all_its_parts_slides_with_some_and_is_open_with_no
 
 
 def test_a_gripper_of_which_nothing_is_told_has_no_mark() -> None:
-    holds = Holds(PAW)
+    holds = GripperMarks(PAW)
     assert holds.at(np.zeros((2, 3)), np.stack([np.eye(3)] * 2), {"along": 1.0}) == []
     assert [name for _, name, _ in holds.keys] == ["grips", "slides", "open"]
-    assert Holds(Description()).keys == []
+    assert GripperMarks(Description()).keys == []
 
 
 @pytest.mark.parametrize("line", ["bars", "cable"])

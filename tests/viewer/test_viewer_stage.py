@@ -32,7 +32,7 @@ from viewer.qt import theme
 from viewer.scene.bodies import Skeleton
 from viewer.scene.overlay import Force, SceneOverlay, around, arrow, lines, zigzag
 from viewer.scene.projection import choose_view
-from viewer.scene.scene import Scene, floor, seen_text
+from viewer.scene.scene import Scene, floor, view_text
 
 DOWN_Z = np.array([0.0, 0.0, -9.81])
 CABLE_M, LINK_M, STRIDE_M = 20.0, 0.6, 0.9
@@ -278,7 +278,7 @@ def test_a_plate_below_the_robot_replaces_the_grid_of_the_floor_and_is_dim_on_a_
     assert scene.is_covered(cloud)
     covered = floor(scene.view, DOWN_Z, cloud, True)
     assert (len(covered.grid), covered.step) == (0, 0.0)
-    assert "square" not in seen_text(scene.view, covered.step)
+    assert "square" not in view_text(scene.view, covered.step)
     shades = []
     for name in palette.THEMES:
         palette.use(name)

@@ -14,7 +14,7 @@ from robots.registry import BUILTIN, build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 from viewer.scene.bodies import Skeleton
-from viewer.scene.projection import Seen
+from viewer.scene.projection import PoseBounds
 
 SPATIAL = {"rotary_pendulum", "arm_2dof", "arm_4dof", "arm_6dof", "charmie"}
 PLANAR = sorted(BUILTIN.keys() - SPATIAL)
@@ -36,7 +36,7 @@ class Pendulum:
 
     def __init__(self) -> None:
         self._simulation, self._skeleton = simulated("rotary_pendulum", coordinates="joint")
-        self._seen: Seen = self._skeleton.seen()
+        self._seen: PoseBounds = self._skeleton.bounds()
 
     def plane_after(self, poses: Iterable[tuple[float, float]]) -> str:
         rows = []
@@ -78,7 +78,7 @@ def test_an_arm_that_creeps_out_of_its_plane_is_noticed_over_all_that_was_seen()
 @pytest.mark.parametrize("robot", PLANAR)
 def test_a_planar_robot_is_seen_face_on_from_its_first_pose_to_its_last(robot: str) -> None:
     simulation, skeleton = simulated(robot)
-    seen = skeleton.seen()
+    seen = skeleton.bounds()
     planes = []
     for _ in range(10):
         seen.add(skeleton.spots(row_of(simulation)[None]))

@@ -127,11 +127,11 @@ def test_after_a_reset_earlier_events_are_listed_as_such_and_not_drawn(
 
 def test_after_a_reset_no_topic_keeps_rows_from_before_it() -> None:
     store = LiveStore()
-    store.take([reference(68.2), state(86.0, 86_000), event(0.0, "reset"), state(0.0, 86_001), state(0.001, 86_002)])
+    store.add([reference(68.2), state(86.0, 86_000), event(0.0, "reset"), state(0.0, 86_001), state(0.001, 86_002)])
     assert rows(store, STATE, "position.yaw") == [0.0, 0.001]
     assert rows(store, "swing/reference", "position.yaw") == []  # from a node that has been silent since
     measured = [RobotState(timestamp=time, clock="arm", name=["yaw"], position=[time]) for time in (5.0, 4.0)]
-    store.take([("swing/measured_state", each) for each in measured])  # a clock that is set back is no reset
+    store.add([("swing/measured_state", each) for each in measured])  # a clock that is set back is no reset
     assert rows(store, STATE, "position.yaw") == [0.0, 0.001]
     assert [mark.before for mark in store.events] == [""]
 

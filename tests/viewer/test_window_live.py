@@ -98,40 +98,40 @@ def test_a_live_run_is_followed_and_steered_and_its_end_is_shown(
         qtbot.waitUntil(lambda: client.sim_status()["speed"] == 0.5, timeout=PATIENCE_MS)
         steering.speed.setCurrentText("-1")
         steering.set_speed()
-        qtbot.waitUntil(lambda: "the argument 'x' is -1.0; it must be" in steering.said.text(), timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda: "the argument 'x' is -1.0; it must be" in steering.message.text(), timeout=PATIENCE_MS)
         # parameters: limits and units from the node, a change, a refusal before it is sent
         qtbot.waitUntil(lambda: parameters.item("swing_up", "torque_limit") is not None, timeout=PATIENCE_MS)
         item = parameters.item("swing_up", "torque_limit")
         assert (item.text(1), item.text(2), item.text(3)) == ("0.05", "N m", "1e-09 .. 1e+06")
         item.setText(1, "0.04")
         wanted = "swing_up.torque_limit = 0.04"
-        qtbot.waitUntil(lambda: parameters.said.text() == wanted, timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda: parameters.message.text() == wanted, timeout=PATIENCE_MS)
         assert client.call("swing_up", "get_parameters")["torque_limit"] == 0.04
         item = parameters.item("swing_up", "torque_limit")
         item.setText(1, "-3")
-        assert "torque_limit = -3 is outside 1e-09 .. 1e+06 N m" in parameters.said.text()
+        assert "torque_limit = -3 is outside 1e-09 .. 1e+06 N m" in parameters.message.text()
         assert item.text(1) == "0.04"
         item.setText(1, "much")
-        assert "'much' cannot be read as a value; write a value like 0.04" in parameters.said.text()
+        assert "'much' cannot be read as a value; write a value like 0.04" in parameters.message.text()
         # the emergency stop: by its key, without waiting for other calls, and released by its button
         QtWidgets.QApplication.setActiveWindow(window)  # no window manager does it
         qtbot.keyClick(window, QtCore.Qt.Key.Key_F12)
-        qtbot.waitUntil(lambda: steering.said.text().startswith("stopped: sim after"), timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda: steering.message.text().startswith("stopped: sim after"), timeout=PATIENCE_MS)
         qtbot.waitUntil(lambda: any(mark.kind == "estop" for mark in window.sources[0].events), timeout=PATIENCE_MS)
         steering.release.click()
-        qtbot.waitUntil(lambda: steering.said.text().startswith("stop released: sim"), timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda: steering.message.text().startswith("stop released: sim"), timeout=PATIENCE_MS)
         # a push with the mouse, on the body under the pointer, and one on a body that cannot be pushed
         assert window.signals.description is not None
         assert window.signals.description.pushable == ["pendulum"]
         bodies = [body.name for body in window.signals.description.bodies]
         _push(window, bodies.index("pendulum"))
-        qtbot.waitUntil(lambda: steering.said.text().startswith("pushed pendulum with"), timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda: steering.message.text().startswith("pushed pendulum with"), timeout=PATIENCE_MS)
         qtbot.waitUntil(lambda: len(window.signals.pushes) == 1, timeout=PATIENCE_MS)
         (push,) = window.signals.pushes
         assert (push.body, round(push.end - push.start, 9)) == ("pendulum", 0.1)
         _push(window, bodies.index("arm"))
-        assert 'needs [sim] parameters = { pushable = "arm" }' in steering.said.text()
-        assert "--set sim.parameters.pushable=arm" in steering.said.text()
+        assert 'needs [sim] parameters = { pushable = "arm" }' in steering.message.text()
+        assert "--set sim.parameters.pushable=arm" in steering.message.text()
         # a joint by hand: its slider takes it from the node, and the button gives it back
         joints = window.docks.joints
         assert joints is not None
@@ -164,7 +164,7 @@ def test_a_live_run_is_followed_and_steered_and_its_end_is_shown(
         qtbot.waitUntil(lambda: any(entry.name == "record" for entry in client.nodes()), timeout=PATIENCE_MS)
         qtbot.waitUntil(lambda: client.call("record", "recording")["kept"], timeout=PATIENCE_MS)
     steering.record()
-    qtbot.waitUntil(lambda: steering.said.text() == f"wrote {tmp_path / 'part.mcap'}", timeout=PATIENCE_MS)
+    qtbot.waitUntil(lambda: steering.message.text() == f"wrote {tmp_path / 'part.mcap'}", timeout=PATIENCE_MS)
     assert "rotary_pendulum/state" in read_recording(tmp_path / "part.mcap").topics
     timing = window.docks.timing
     assert timing is not None

@@ -289,7 +289,7 @@ def test_the_numbers_of_a_value_axis_do_not_overlap_in_flat_plots(height: int, w
         pixels = plot.box.height()
         if pixels < 40.0:
             continue  # too flat for two numbers
-        numbers = plot.left.tickValues(low, high, pixels)[0][1]
+        numbers = plot.left_axis.tickValues(low, high, pixels)[0][1]
         assert len(numbers) >= 2
         assert pixels * (numbers[1] - numbers[0]) / (high - low) >= 11.0  # the height of a digit
 

@@ -208,9 +208,9 @@ def test_a_logarithmic_axis_has_decades_and_can_be_undone(window: MainWindow, qt
     low, high = window.plots.plots[3].box.viewRange()[1]
     assert low < 0.0 < high  # log10 of the energy, which is about 1 J
     assert high - low < 2.0
-    assert window.plots.plots[3].left.logMode
+    assert window.plots.plots[3].left_axis.logMode
     qtbot.keyClick(window, QtCore.Qt.Key.Key_Z, KEYS.ControlModifier)
-    assert not window.plots.plots[3].left.logMode
+    assert not window.plots.plots[3].left_axis.logMode
 
 
 def test_a_layout_is_saved_and_loaded(window: MainWindow, tmp_path: Path, monkeypatch: Any) -> None:

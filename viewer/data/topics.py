@@ -119,16 +119,16 @@ class Table:
 class LiveStore:
     """Numeric fields of the messages of a live domain.
 
-    events    all events of the launch; events from before the latest reset or restore have a text in `before`
-    heard     {topic: time of the monotonic clock at which the topic's last message was received, s}
-    first_heard  {topic: time of the monotonic clock at which the topic's first message was received, s}
-    received  {topic: number of messages received on the topic}
+    events             all events of the launch; events from before the latest reset or restore have a text in `before`
+    received_at        {topic: time of the monotonic clock at which the topic's last message was received, s}
+    first_received_at  {topic: time of the monotonic clock at which the topic's first message was received, s}
+    received           {topic: number of messages received on the topic}
     """
 
     def __init__(self) -> None:
         self.events: list[EventMark] = []
-        self.heard: dict[str, float] = {}
-        self.first_heard: dict[str, float] = {}
+        self.received_at: dict[str, float] = {}
+        self.first_received_at: dict[str, float] = {}
         self.received: dict[str, int] = {}
         self._sequences = SequenceTracker()
         self._tables: dict[str, list[Table]] = {}  # {topic: its tables, one for each set of fields}
@@ -168,18 +168,18 @@ class LiveStore:
     def _table(self, topic: str, field: str) -> Table | None:
         return next((table for table in self._tables.get(topic, ()) if field in table.places), None)
 
-    def take(self, heard: Sequence[tuple[str, Message]]) -> None:
+    def add(self, messages: Sequence[tuple[str, Message]]) -> None:
         """Add messages, in the order of their arrival.
 
-        heard  (topic, message) of each message
+        messages  (topic, message) of each message
         """
         instant = time.monotonic()
         batches: Batches = {}
-        for topic, message in heard:
+        for topic, message in messages:
             node = getattr(message, "node", "")
             name = f"{topic}/{node}" if node and not isinstance(message, Event) else topic
-            self.heard[name] = instant
-            self.first_heard.setdefault(name, instant)
+            self.received_at[name] = instant
+            self.first_received_at.setdefault(name, instant)
             self.received[name] = self.received.get(name, 0) + 1
             if isinstance(message, Event):
                 self._take_event(message, instant)

@@ -12,7 +12,7 @@ from viewer.data.series import Floats
 from viewer.palette import axis_colors
 from viewer.qt import theme
 from viewer.scene.projection import View
-from viewer.scene.scene import floor, limits, plane_letters, seen_text
+from viewer.scene.scene import floor, limits, plane_letters, view_text
 
 ABOVE_BODIES = 15.0  # z value of the world axes
 
@@ -45,7 +45,7 @@ class GroundPlane:
             self.plot.getAxis(name).name(f"{letter} [m]")
         self.plot.showGrid(x=True, y=True, alpha=0.25)
         self._fit(view.project(cloud)[:, :2])
-        return seen_text(view, 0.0)
+        return view_text(view, 0.0)
 
     def _draw_floor(self, view: View, gravity: Floats, cloud: Floats, is_covered: bool) -> str:
         ground = floor(view, gravity, cloud, is_covered)
@@ -53,7 +53,7 @@ class GroundPlane:
         self._draw_triad(ground.triad)
         # the limits follow the bodies; the floor may extend beyond the picture
         self._fit(np.concatenate([view.project(cloud)[:, :2], ground.triad.reshape(-1, 2)]))
-        return seen_text(view, ground.step)
+        return view_text(view, ground.step)
 
     def _add_segments(self, segments: Floats, color: str, z: float = -10.0) -> None:
         points = segments.reshape(-1, 2)

@@ -123,12 +123,12 @@ class BodiesItem(pg.GraphicsObject):
 
 
 @lru_cache(maxsize=4096)
-def _style(body: int, wanted: str, darkness: int, opacity: float, width: float) -> tuple[Any, Any, Any]:
+def _style(body: int, requested: str, darkness: int, opacity: float, width: float) -> tuple[Any, Any, Any]:
     """(colour, pen of the edge, brush) of a surface.
 
     The result is cached, because making these objects for each outline would take most of the time of a frame.
     """
-    color = theme.body_color(body, wanted).darker(darkness)
+    color = theme.body_color(body, requested).darker(darkness)
     edge = pg.mkPen(theme.faded(color.darker(150), opacity), width=width)
     return color, edge, pg.mkBrush(theme.faded(color, opacity))
 

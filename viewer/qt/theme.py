@@ -83,13 +83,13 @@ def silence_runtime_folder() -> None:
     QtCore.qInstallMessageHandler(show)
 
 
-def body_color(index: int, wanted: str = "") -> Any:
+def body_color(index: int, requested: str = "") -> Any:
     """QColor of a body.
 
     index   index of the body, for the colour from the palette
-    wanted  name or hexadecimal value of a colour, which is used instead of the palette's if it is valid
+    requested  name or hexadecimal value of a colour, which is used instead of the palette's if it is valid
     """
-    color = QtGui.QColor(wanted) if wanted else QtGui.QColor()
+    color = QtGui.QColor(requested) if requested else QtGui.QColor()
     return QtGui.QColor(
         palette.visible(color.name() if color.isValid() else palette.BODIES[index % len(palette.BODIES)])
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nodes.messages import Description, Shape
 from viewer.data.series import Floats
-from viewer.scene.projection import Seen, View, hull, rotation
+from viewer.scene.projection import PoseBounds, View, hull, rotation
 from viewer.scene.solids import ROUND, Solids
 
 
@@ -162,10 +162,10 @@ class Skeleton:
             return np.zeros(3)
         return np.asarray((out.mean(axis=0) * moved[:, None]).sum(axis=0) / moved.sum() / size)
 
-    def seen(self) -> Seen:
-        """New `Seen` object for the shapes of this robot, without positions. Results of `spots` are added to it."""
+    def bounds(self) -> PoseBounds:
+        """New `PoseBounds` for the shapes of this robot, without positions. Results of `spots` are added to it."""
         parts = np.repeat(np.arange(len(self._parts)), [len(part.points) for part in self._parts])
-        return Seen(parts, np.array([part.kind != "line" for part in self._parts], dtype=bool))
+        return PoseBounds(parts, np.array([part.kind != "line" for part in self._parts], dtype=bool))
 
     def spots(self, rows: Floats) -> Floats:
         """World positions (poses, points, 3), m, of the points of all shapes at the given poses.

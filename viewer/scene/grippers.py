@@ -33,7 +33,7 @@ class Hold:
     state: int
 
 
-class Holds:
+class GripperMarks:
     """The grippers of one robot: where each gripper is at a pose, and whether it is open, grips or slides.
 
     A pose consists of the arrays p_WB, R_WB that `Skeleton.place` returns.
@@ -41,7 +41,7 @@ class Holds:
 
     def __init__(self, description: Description) -> None:
         places = {body.name: index for index, body in enumerate(description.bodies)}
-        self._holds = [
+        self._grippers = [
             (hold.name, places[hold.body], np.asarray(hold.point, dtype=np.float64), hold.outputs)
             for hold in description.holds
             if hold.body in places and hold.outputs
@@ -50,13 +50,13 @@ class Holds:
     @property
     def keys(self) -> list[tuple[str, str, str]]:
         """Legend entries (mark, name, colour); empty for a robot without grippers."""
-        return [(mark, name, palette.INK) for mark, name in KEYS] if self._holds else []
+        return [(mark, name, palette.INK) for mark, name in KEYS] if self._grippers else []
 
     def at(self, p_WB: Floats, R_WB: Floats, outputs: Mapping[str, float]) -> list[Hold]:
         """States of the grippers at one pose, without grippers for which outputs are missing."""
         return [
             Hold(name, body, p_WB[body] + R_WB[body] @ point, state_of([outputs[part] for part in parts]))
-            for name, body, point, parts in self._holds
+            for name, body, point, parts in self._grippers
             if all(part in outputs for part in parts)
         ]
 

@@ -41,7 +41,7 @@ class View:
         return points @ self.axes.T
 
 
-class Seen:
+class PoseBounds:
     """Bounds of the shape points over all poses so far, and the coordinate planes in which all poses so far lie.
 
     A plane in which one pose does not lie is never chosen again, so that the view of a live robot rarely changes.
@@ -69,9 +69,9 @@ class Seen:
         for part in range(len(self._solid)):
             extents[part] = np.ptp(spots[:, self._parts == part], axis=1).max(axis=0)
         whole = self._high.max(axis=0) - self._low.min(axis=0)
-        self._planes = [plane for plane in self._planes if self._holds(plane, whole, extents)]
+        self._planes = [plane for plane in self._planes if self._contains_motion(plane, whole, extents)]
 
-    def _holds(self, plane: str, whole: Floats, extents: Floats) -> bool:
+    def _contains_motion(self, plane: str, whole: Floats, extents: Floats) -> bool:
         """Whether all shapes are thin along the normal of the plane, and move parallel to the plane.
 
         whole    extents of all shapes together over all poses, along x, y and z, m
@@ -105,24 +105,26 @@ def _normal(plane: str) -> int:
     return next(axis for axis in range(3) if "xyz"[axis] not in plane)
 
 
-def choose_view(wanted: str, gravity: Floats, front: Floats | None = None) -> View:
-    """The view with the name `wanted`, turned so that up is opposite to gravity as far as the view permits.
+def choose_view(requested: str, gravity: Floats, front: Floats | None = None) -> View:
+    """The view with the name `requested`, turned so that up is opposite to gravity as far as the view permits.
 
     front  direction in which the robot reaches, see `Skeleton.front`. If the robot reaches away from the viewer, an
            oblique view is taken from the opposite side.
 
     Raises ValueError for an unknown name.
     """
-    if wanted not in PLANES[1:]:
-        raise ValueError(f"plane {wanted!r} is unknown; choose one of {', '.join(PLANES[1:])}")
+    if requested not in PLANES[1:]:
+        raise ValueError(f"plane {requested!r} is unknown; choose one of {', '.join(PLANES[1:])}")
     up = -gravity / length if (length := float(np.linalg.norm(gravity))) > 0.0 else np.array([0.0, 0.0, 1.0])
-    return _space_view(up, np.zeros(3) if front is None else front) if wanted == "space" else _plane_view(wanted, up)
+    return (
+        _space_view(up, np.zeros(3) if front is None else front) if requested == "space" else _plane_view(requested, up)
+    )
 
 
-def check_plane(wanted: str) -> None:
+def check_plane(requested: str) -> None:
     """Raise ValueError for an unknown plane."""
-    if wanted not in PLANES:
-        raise ValueError(f"plane {wanted!r} is unknown; choose one of {', '.join(PLANES)}")
+    if requested not in PLANES:
+        raise ValueError(f"plane {requested!r} is unknown; choose one of {', '.join(PLANES)}")
 
 
 def _plane_view(name: str, up: Floats) -> View:

@@ -16,9 +16,9 @@ from viewer.data.pushes import Push
 from viewer.data.series import Drawn, Floats, Series, row_at
 from viewer.data.signals import Signals
 from viewer.scene.bodies import Outline, Skeleton, evenly_along
-from viewer.scene.grippers import Holds, marks
+from viewer.scene.grippers import GripperMarks, marks
 from viewer.scene.overlay import LONGEST_ARROW, STANDS, SceneOverlay, around, arrow, ends, lines, words
-from viewer.scene.projection import Seen, View, choose_view
+from viewer.scene.projection import PoseBounds, View, choose_view
 from viewer.scene.pushes import acting, force_of, outline_at
 
 GHOSTS = 9
@@ -122,9 +122,9 @@ class Scene:
         self._surveyed_to = -math.inf
         self._extremes: deque[Floats] = deque(maxlen=KEPT_SURVEYS)
         self._plane = plane
-        self._seen: Seen | None = None
+        self._bounds: PoseBounds | None = None
         self._stage = SceneOverlay(Description())
-        self._holds = Holds(Description())
+        self._gripper_marks = GripperMarks(Description())
         self._largest_force = 0.0
         self._tips = TipPaths()
 
@@ -135,7 +135,7 @@ class Scene:
         """
         if signals.description is None or signals.poses is None:
             return None
-        skeleton, poses = self.know(signals.description), signals.poses
+        skeleton, poses = self.set_description(signals.description), signals.poses
         rows, most = poses.values[poses.times <= signals.sane_until], SURVEYED
         if self.latest_only:
             first = int(np.searchsorted(poses.times, self._surveyed_to)) if self._extremes else 0
@@ -143,10 +143,10 @@ class Scene:
             self._surveyed_to = float(poses.times[-1]) if len(poses.times) else -math.inf
         picked = rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(int))] if len(rows) else rows
         spots = skeleton.spots(picked[np.isfinite(picked).all(axis=1)])
-        if spots.size == 0 or self._seen is None:
+        if spots.size == 0 or self._bounds is None:
             return None
-        self._seen.add(spots)
-        plane = self._seen.plane(skeleton.gravity) if self._plane == "auto" else self._plane
+        self._bounds.add(spots)
+        plane = self._bounds.plane(skeleton.gravity) if self._plane == "auto" else self._plane
         if self._automatic is None or self._automatic.name != plane:  # it keeps its side while the robot turns
             self._automatic = choose_view(plane, skeleton.gravity, skeleton.front(picked))
         self.view = self.camera or self._automatic
@@ -179,12 +179,12 @@ class Scene:
         reach = (spots.min(axis=0) <= cloud.min(axis=0) + 1e-9) & (spots.max(axis=0) >= cloud.max(axis=0) - 1e-9)
         return bool(reach[level].all())
 
-    def know(self, description: Description) -> Skeleton:
+    def set_description(self, description: Description) -> Skeleton:
         """Skeleton of the described robot. The description of another robot resets the scene."""
         if self.skeleton is None or not self.skeleton.is_of(description):
             self.skeleton = Skeleton(description)
-            self._stage, self._holds = SceneOverlay(description), Holds(description)
-            self._seen = self.skeleton.seen()
+            self._stage, self._gripper_marks = SceneOverlay(description), GripperMarks(description)
+            self._bounds = self.skeleton.bounds()
             self.view, self._automatic, self.wide = None, None, False
             self._extremes.clear()
         return self.skeleton
@@ -284,7 +284,7 @@ class Scene:
         """Outlines of marks that show the states of the grippers, drawn over the grippers' balls."""
         found: list[Outline] = []
         if self.skeleton is not None:
-            for hold in self._holds.at(p_WB, R_WB, outputs):
+            for hold in self._gripper_marks.at(p_WB, R_WB, outputs):
                 color, radius = self.skeleton.colors[hold.body], self.skeleton.radius(hold.body)
                 found += marks(hold, view, color, radius, self.size)
         return found
@@ -310,7 +310,7 @@ class Scene:
         """
         if signals.description is None:
             return []
-        self.know(signals.description)
+        self.set_description(signals.description)
         found = [(BODY, name, color) for name, color in body_names(signals.description)]
         for drawn, mark, color in (
             (signals.lines.last, "━", palette.LINE),
@@ -323,7 +323,7 @@ class Scene:
         if self.shows_measured and signals.measured is not None:
             found.append(("◐", "measured robot", palette.MEASURED))
         beside = [key for key in self._stage.keys if key[1] != STANDS or self._shows_ground(is_inside)]
-        return found + beside + self._holds.keys
+        return found + beside + self._gripper_marks.keys
 
     def _shows_ground(self, is_inside: Callable[[Floats], bool]) -> bool:
         """Whether any ground shape lies within the picture; the ends of a long cable usually do not."""
@@ -458,7 +458,7 @@ def limits(points: Floats) -> tuple[float, float, float, float]:
     return left - margin, bottom - margin, right - left + 2 * margin, top - bottom + 2 * margin
 
 
-def seen_text(view: View, step: float) -> str:
+def view_text(view: View, step: float) -> str:
     """Sentence that names the view; `step` is the side of a floor square, m, and 0 for a floor without squares."""
     if view.planar:
         right, up = plane_letters(view)

@@ -47,7 +47,7 @@ class FileMenu:
         except OSError as error:
             self.warn(f"cannot write {path}: {error.strerror or error}")
             return
-        window.tell(f"saved the layout {path}")
+        window.show_message(f"saved the layout {path}")
 
     def open_layout(self) -> None:
         """Ask for a file, and show the window with the layout in this file."""
@@ -78,7 +78,7 @@ class FileMenu:
         process = ArmswingProcess(["view", path, "--theme", palette.theme], self._window)
         self.opened.append(process)
         process.ended.connect(lambda code, line: self._on_view_ended(process, code, line))
-        self._window.tell(f"opening {path} in a window of its own ...")
+        self._window.show_message(f"opening {path} in a window of its own ...")
 
     def _on_view_ended(self, process: ArmswingProcess, code: int, line: str) -> None:
         self.opened.remove(process)

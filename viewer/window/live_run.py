@@ -37,15 +37,15 @@ class LiveRun:
         self._window, self._feed = window, feed
         self.frames = 0
         self.simulation_state, self._state_since = "", 0.0
-        self._heard_at: float | None = None
+        self._received_at: float | None = None
         self._drawn, self._drawn_at = (0, 0), 0.0  # latest state of which a frame was drawn, and when
         self._is_settled = True  # whether scene and plots were drawn whole since that frame
         self._stops: dict[str, str] = {}  # {node: reason of the emergency stop that its latest status reports}
 
     @property
-    def is_heard(self) -> bool:
+    def is_receiving(self) -> bool:
         """Whether messages of the launch are arriving."""
-        return self._heard_at is not None and time.monotonic() - self._heard_at <= SILENT_S
+        return self._received_at is not None and time.monotonic() - self._received_at <= SILENT_S
 
     @property
     def is_stopped(self) -> bool:
@@ -63,17 +63,17 @@ class LiveRun:
 
         The time is in s of the monotonic clock. The state is "" if the simulation advances or its launch has ended.
         """
-        rests = self.simulation_state in RESTING and self.is_heard
+        rests = self.simulation_state in RESTING and self.is_receiving
         return (self.simulation_state, self._state_since) if rests else ("", 0.0)
 
     def take(self) -> None:
         """Show the messages that have arrived since the last frame."""
-        window, heard, instant = self._window, self._feed.take(), time.monotonic()
-        has_ended = self._heard_at is not None and instant - self._heard_at > SILENT_S
+        window, messages, instant = self._window, self._feed.take(), time.monotonic()
+        has_ended = self._received_at is not None and instant - self._received_at > SILENT_S
         known = window.signals.description
         first = 0  # of the messages that are not in the store yet
-        for place, (topic, message) in enumerate(heard):
-            self._heard_at = instant
+        for place, (topic, message) in enumerate(messages):
+            self._received_at = instant
             signals = window.signals
             found = boundary(topic, message, signals.robot, signals.time, signals.seq, has_ended)
             if found == Boundary.LAUNCH:
@@ -87,11 +87,11 @@ class LiveRun:
                 self._begin(signals.description)
                 first = place
             if isinstance(message, Status):
-                self._take_status(message, instant)
+                self._process_status(message, instant)
             window.signals.take(topic, message)
         store = window.sources[0].store
-        if first < len(heard) and isinstance(store, LiveStore):
-            store.take(heard[first:])
+        if first < len(messages) and isinstance(store, LiveStore):
+            store.add(messages[first:])
         self._show()
         if (latest := (window.signals.states, window.signals.seq)) != self._drawn:
             self._drawn, self._drawn_at, self._is_settled = latest, instant, False
@@ -99,7 +99,7 @@ class LiveRun:
             self._is_settled = True
             self._draw_whole()
             return
-        if not heard:
+        if not messages:
             return
         if self.frames % SURVEY_EVERY == 0 or window.signals.description is not known:
             self._fit()
@@ -123,8 +123,8 @@ class LiveRun:
         self._window.plots.invalidate()
         self._window.refresh()
 
-    def _take_status(self, status: Status, instant: float) -> None:
-        self._window.docks.take_status(status)
+    def _process_status(self, status: Status, instant: float) -> None:
+        self._window.docks.process_status(status)
         self._stops.pop(status.node, None)
         if status.emergency:
             self._stops[status.node] = status.emergency
@@ -139,7 +139,7 @@ class LiveRun:
         window = self._window
         store = LiveStore()
         if description is not None:
-            store.take([(f"{window.signals.robot}/description", description)])
+            store.add([(f"{window.signals.robot}/description", description)])
         signals = Signals()
         signals.description = description
         window.sources[0] = Source("live", signals, store)
@@ -156,11 +156,11 @@ class LiveRun:
         """Show the state of the launch in the line below the title."""
         window = self._window
         if window.signals.states == 0:
-            paused = self.simulation_state == "paused" and self.is_heard
+            paused = self.simulation_state == "paused" and self.is_receiving
             window.page.empty.setText(PAUSED if paused else self._feed.waiting)
-        if self._heard_at is None:
+        if self._received_at is None:
             return
-        silence = time.monotonic() - self._heard_at
+        silence = time.monotonic() - self._received_at
         how = f": sim {self.simulation_state}" if self.simulation_state else ""
         if self.is_stopped:
             alarm = f"<span style='color:{theme.ALARM};font-weight:bold'>EMERGENCY STOP</span>"

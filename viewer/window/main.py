@@ -313,10 +313,10 @@ class MainWindow(QtWidgets.QMainWindow):
         changed = msgspec.structs.replace(self.history.layout, plots=None, time=None, window=None)
         self.history.change(changed, "default plots")
 
-    def tell(self, text: str) -> None:
+    def show_message(self, text: str) -> None:
         """Show one line about a command that succeeded: below the title or, for a live run, in the panel Simulation."""
         if self.docks.steering is not None:
-            self.docks.steering.tell(text)
+            self.docks.steering.show_message(text)
         else:
             self.page.show_subtitle(text)
 

@@ -20,7 +20,7 @@ class Pushing:
     def __init__(self, window: Any, steering: SteeringPanel) -> None:
         self._window, self._steering = window, steering
         scene = window.scene
-        scene.pushed, scene.missed, scene.redraw = self._push, self._tell_missed, window.refresh
+        scene.pushed, scene.missed, scene.redraw = self._push, self._show_missed, window.refresh
         scene.dragged_push = steering.show_drag
         steering.push_strength.valueChanged.connect(self._set_strength)
 
@@ -35,8 +35,8 @@ class Pushing:
     def _set_strength(self, newton: float) -> None:
         self._window.scene.strength = newton
 
-    def _tell_missed(self) -> None:
-        self._steering.tell_failure("no push: the drag has to begin on a body; pause a fast one first")
+    def _show_missed(self) -> None:
+        self._steering.show_failure("no push: the drag has to begin on a body; pause a fast one first")
 
     def _push(self, body: str, newton: Floats, point: Floats) -> None:
         """Push a body of the live robot.
@@ -48,7 +48,7 @@ class Pushing:
         if description is None:
             return
         if body not in description.pushable:
-            self._steering.tell_failure(
+            self._steering.show_failure(
                 f'{body} cannot be pushed: its launch file needs [sim] parameters = {{ pushable = "{body}" }}, or the '
                 f"launch --set sim.parameters.pushable={body}"
             )

@@ -100,7 +100,7 @@ class Docks:
         run = self._window.live
         if self.calls is None or self.timing is None or self.parameters is None or self.steering is None:
             return
-        live = run.is_heard
+        live = run.is_receiving
         self.steering.show_state(run.simulation_state, live)
         self.steering.show_emergency(live and run.is_stopped)
         for name, action in self._window.menus.actions.items():
@@ -136,10 +136,10 @@ class Docks:
                 panel.forget()
         self.update_tables()
 
-    def take_status(self, status: Status) -> None:
+    def process_status(self, status: Status) -> None:
         """Pass the status of a live node to the panels."""
         if self.timing is not None:
-            self.timing.take_status(status)
+            self.timing.process_status(status)
 
     def _show_timing(self, status: dict[str, Any]) -> None:
         store = self._plots.sources[0].store

@@ -177,7 +177,7 @@ class JointPanel(QtWidgets.QWidget):
             if chosen:
                 names = [self._full(name) for name in chosen]
                 values = list(chosen.values())
-                self._calls.call("sim", "hand_command", self._taken, mode=mode, name=names, value=values)
+                self._calls.call("sim", "hand_command", self._show_taken, mode=mode, name=names, value=values)
 
     def renew(self) -> None:
         """Renew the user's commands to joints, if there are any. The simulation ends these commands if they are not
@@ -189,9 +189,9 @@ class JointPanel(QtWidgets.QWidget):
     def give_back(self) -> None:
         """End the user's commands to joints, so that the nodes command all joints again."""
         self._pending.clear()
-        self._calls.call("sim", "give_back", lambda _: self._taken(()))
+        self._calls.call("sim", "give_back", lambda _: self._show_taken(()))
 
-    def _taken(self, names: Sequence[str]) -> None:
+    def _show_taken(self, names: Sequence[str]) -> None:
         self._show_hand({name.removeprefix(f"{self._namespace}/") for name in names})
 
     def show_status(self, status: dict[str, Any]) -> None:

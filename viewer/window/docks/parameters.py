@@ -33,13 +33,13 @@ class ParameterPanel(QtWidgets.QWidget):
         self.tree.currentItemChanged.connect(self._on_current)
         self.tree.setIndentation(12)
         self.tree.itemChanged.connect(self._on_change)
-        self.said = QtWidgets.QLabel(WAITING)
-        self.said.setObjectName("caption")
-        self.said.setWordWrap(True)
+        self.message = QtWidgets.QLabel(WAITING)
+        self.message.setObjectName("caption")
+        self.message.setWordWrap(True)
         column = QtWidgets.QVBoxLayout(self)
         column.setContentsMargins(4, 4, 4, 4)
         column.addWidget(self.tree)
-        column.addWidget(self.said)
+        column.addWidget(self.message)
 
     def read(self) -> None:
         """Request the parameters of all nodes, and show them."""
@@ -68,16 +68,16 @@ class ParameterPanel(QtWidgets.QWidget):
             self.tree.resizeColumnToContents(place)
         self.tree.setColumnWidth(VALUE, max(50, min(90, self.tree.columnWidth(VALUE))))
         self._filling = False
-        there = sum(len(each) for each in values.values())
-        self.said.setStyleSheet("")
-        self.said.setText("" if there else "no node of this launch has parameters")
+        count = sum(len(each) for each in values.values())
+        self.message.setStyleSheet("")
+        self.message.setText("" if count else "no node of this launch has parameters")
 
     def forget(self) -> None:
         """Remove the parameters, which are of a launch that has ended."""
         self._values, self._limits = {}, {}
         self.tree.clear()
-        self.said.setStyleSheet("")
-        self.said.setText(WAITING)
+        self.message.setStyleSheet("")
+        self.message.setText(WAITING)
 
     def item(self, node: str, key: str) -> Any:
         """The tree row of a parameter; None for an unknown parameter."""
@@ -93,8 +93,8 @@ class ParameterPanel(QtWidgets.QWidget):
         place = None if item is None else item.data(0, PLACE)
         if place is not None and not self._filling:
             limits = " ".join(filter(None, (item.text(3), item.text(2))))
-            self.said.setStyleSheet("")
-            self.said.setText(f"{place[0]}.{place[1]}" + (f": {limits}" if limits else ""))
+            self.message.setStyleSheet("")
+            self.message.setText(f"{place[0]}.{place[1]}" + (f": {limits}" if limits else ""))
 
     def _on_double_click(self, item: Any, column: int) -> None:
         if item.data(0, PLACE) is not None and column == VALUE:
@@ -135,14 +135,14 @@ class ParameterPanel(QtWidgets.QWidget):
             return
         self._values[node] = now
         self._write(item, now[key])
-        self.said.setStyleSheet("")
-        self.said.setText(f"{node}.{key} = {value_text(now[key])}")
+        self.message.setStyleSheet("")
+        self.message.setText(f"{node}.{key} = {value_text(now[key])}")
 
     def _refuse(self, item: Any, before: Any, text: str) -> None:
         """Show the value `before` of a parameter again, and the reason `text` for which another value was refused."""
         self._write(item, before)
-        self.said.setStyleSheet(f"color: {theme.ALARM}")
-        self.said.setText(text)
+        self.message.setStyleSheet(f"color: {theme.ALARM}")
+        self.message.setText(text)
 
     def _write(self, item: Any, value: Any) -> None:
         self._filling = True

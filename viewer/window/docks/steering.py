@@ -47,9 +47,9 @@ class SteeringPanel(QtWidgets.QWidget):
         self.speed.setToolTip("simulated seconds per second")
         only_when_clicked(self.speed)
         self.speed.activated.connect(lambda _: self.set_speed())
-        self.said = QtWidgets.QLabel()
-        self.said.setObjectName("caption")
-        self.said.setWordWrap(True)
+        self.message = QtWidgets.QLabel()
+        self.message.setObjectName("caption")
+        self.message.setWordWrap(True)
         grid = QtWidgets.QGridLayout(self)
         grid.setContentsMargins(4, 4, 4, 4)
         grid.addWidget(self.pause, 0, 0)
@@ -69,7 +69,7 @@ class SteeringPanel(QtWidgets.QWidget):
         grid.addWidget(self.record_button, 3, 0, 1, 2)
         grid.addWidget(self.stop, 4, 0)
         grid.addWidget(self.release, 4, 1)
-        grid.addWidget(self.said, 7, 0, 1, 2)
+        grid.addWidget(self.message, 7, 0, 1, 2)
         self.push_strength = _spin(1.0, 1e-3, 1e6, " N", "force of a drag across a quarter of the scene's height")
         self.push_duration = _spin(PUSH_S, 1e-3, 3600.0, " s", "simulated time for which a push acts")
         self.push_duration.setSingleStep(0.05)
@@ -84,7 +84,7 @@ class SteeringPanel(QtWidgets.QWidget):
         grid.addLayout(row, 5, 0, 1, 2)
         grid.addWidget(self.push_help, 6, 0, 1, 2)
         grid.setRowStretch(8, 1)
-        calls.failed.connect(self.tell_failure)
+        calls.failed.connect(self.show_failure)
         self.show_state("", live=False)
 
     def show_state(self, state: str, live: bool) -> None:
@@ -138,7 +138,7 @@ class SteeringPanel(QtWidgets.QWidget):
         try:
             factor = float(text)
         except ValueError:
-            self.tell_failure(f"speed {text!r} is not a number")
+            self.show_failure(f"speed {text!r} is not a number")
             return
         self._call("speed", x=factor)
 
@@ -157,7 +157,7 @@ class SteeringPanel(QtWidgets.QWidget):
 
     def show_drag(self, body: str, newton: float) -> None:
         """Show the force (N) of a push while the user still drags the body."""
-        self.tell(f"{body}: {newton:.3g} N, when the button is released")
+        self.show_message(f"{body}: {newton:.3g} N, when the button is released")
 
     def push(self, body: str, force: list[float], point: list[float]) -> None:
         """Push a body for the time that the user chose.
@@ -170,7 +170,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self._calls.call(
             "sim",
             "push",
-            lambda _: self.tell(f"pushed {body} with {newton:.3g} N for {duration:g} s"),
+            lambda _: self.show_message(f"pushed {body} with {newton:.3g} N for {duration:g} s"),
             body=body,
             force=force,
             point=point,
@@ -181,38 +181,38 @@ class SteeringPanel(QtWidgets.QWidget):
         """Remove the response to the last call, which was of a launch that has ended."""
         self._strength_suggested = False
         if self.recording is None:
-            self.tell("")
+            self.show_message("")
 
-    def tell(self, text: str) -> None:
+    def show_message(self, text: str) -> None:
         """Show one line of text."""
-        self.said.setStyleSheet("")
-        self.said.setText(text)
+        self.message.setStyleSheet("")
+        self.message.setText(text)
 
     def emergency_stop(self) -> None:
         """Stop the actuators of all robots of the launch at once, without waiting for earlier calls."""
-        self._calls.run(lambda client: client.estop("emergency stop in the viewer"), self._tell_stop, urgent=True)
+        self._calls.run(lambda client: client.estop("emergency stop in the viewer"), self._show_stopped, urgent=True)
 
     def release_stop(self) -> None:
         """End an emergency stop, so that commands are accepted again."""
-        self._calls.run(lambda client: client.estop("", True), self._tell_release, urgent=True)
+        self._calls.run(lambda client: client.estop("", True), self._show_released, urgent=True)
 
-    def _tell_stop(self, answers: Any) -> None:
+    def _show_stopped(self, answers: Any) -> None:
         missing = [each.node for each in answers if each.error]
         if missing or not answers:
-            self.tell_failure(
+            self.show_failure(
                 f"{', '.join(missing) or 'no node'} did not stop; press the emergency switch of the robot"
             )
             return
-        self.said.setStyleSheet(f"color: {theme.ALARM}; font-weight: bold")
-        self.said.setText("stopped: " + ", ".join(f"{each.node} after {each.ms:.0f} ms" for each in answers))
+        self.message.setStyleSheet(f"color: {theme.ALARM}; font-weight: bold")
+        self.message.setText("stopped: " + ", ".join(f"{each.node} after {each.ms:.0f} ms" for each in answers))
 
-    def _tell_release(self, answers: Any) -> None:
+    def _show_released(self, answers: Any) -> None:
         missing = [f"{each.node}: {each.error}" for each in answers if each.error]
         if missing or not answers:
-            self.tell_failure(f"not released: {', '.join(missing) or 'no node answers'}")
+            self.show_failure(f"not released: {', '.join(missing) or 'no node answers'}")
             return
-        self.said.setStyleSheet("")
-        self.said.setText("stop released: " + ", ".join(each.node for each in answers))
+        self.message.setStyleSheet("")
+        self.message.setText("stop released: " + ", ".join(each.node for each in answers))
 
     def record(self) -> None:
         """Ask for a file and record all topics to it. If a recording is running, end it instead."""
@@ -232,18 +232,18 @@ class SteeringPanel(QtWidgets.QWidget):
         self.recording = ArmswingProcess(["record", "--output", path, "--force", "--domain", domain], self)
         self.recording.ended.connect(self._on_recorded)
         self.record_button.setText("End the recording")
-        self.said.setStyleSheet("")
-        self.said.setText(f"recording to {path}")
+        self.message.setStyleSheet("")
+        self.message.setText(f"recording to {path}")
 
     def _on_recorded(self, code: int, line: str) -> None:
         self.recording = None
         self.record_button.setText("Record ...")
         self.record_button.setEnabled(self.pause.isEnabled())
         if code not in (0, 130):
-            self.tell_failure(line.removeprefix("armswing: ") or f"the recording ended with exit code {code}")
+            self.show_failure(line.removeprefix("armswing: ") or f"the recording ended with exit code {code}")
             return
-        self.said.setStyleSheet("")
-        self.said.setText(f"wrote {self._file}")
+        self.message.setStyleSheet("")
+        self.message.setText(f"wrote {self._file}")
 
     def close_recording(self) -> None:
         """If a recording is running, end it and wait until its file is closed."""
@@ -256,18 +256,18 @@ class SteeringPanel(QtWidgets.QWidget):
             client.call("sim", service, **arguments)
             return client.sim_status()
 
-        self._calls.run(work, lambda status: self._tell(service, status))
+        self._calls.run(work, lambda status: self._show_status(service, status))
 
-    def _tell(self, service: str, status: dict[str, Any]) -> None:
-        self.said.setStyleSheet("")
+    def _show_status(self, service: str, status: dict[str, Any]) -> None:
+        self.message.setStyleSheet("")
         pace = f", speed {status['speed']:g}" if status.get("speed") is not None else ""
-        self.said.setText(f"{service}: {status['state']} at t = {status['time']:.3f} s, step {status['tick']}{pace}")
+        self.message.setText(f"{service}: {status['state']} at t = {status['time']:.3f} s, step {status['tick']}{pace}")
         self.show_state(str(status["state"]), live=True)
 
-    def tell_failure(self, text: str) -> None:
+    def show_failure(self, text: str) -> None:
         """Show one line of text about a call that failed."""
-        self.said.setStyleSheet(f"color: {theme.ALARM}")
-        self.said.setText(text)
+        self.message.setStyleSheet(f"color: {theme.ALARM}")
+        self.message.setText(text)
 
     def _button(self, text: str, pressed: Any) -> Any:
         button = QtWidgets.QPushButton(text)

@@ -85,7 +85,7 @@ class TimingPanel(QtWidgets.QWidget):
         self.histogram.show_counts({})
         self.figures.setText(WAITING)
 
-    def take_status(self, status: Status) -> None:
+    def process_status(self, status: Status) -> None:
         """Record the number of messages that a node has lost, from its status."""
         self._lost[status.node] = status.counters.get("lost", 0)
 

@@ -138,17 +138,19 @@ class TopicTree(QtWidgets.QWidget):
         instant = time.monotonic()
         for item in self._topic_items():
             topic = item.data(0, TOPIC)
-            heard, count = store.heard.get(topic), store.received.get(topic, 0)
-            if heard is None:
+            received_at, count = store.received_at.get(topic), store.received.get(topic, 0)
+            if received_at is None:
                 continue
             counted_at, before = self._counts.get(topic, (instant, count))
-            silence, passed = instant - heard, instant - counted_at
-            rests = resting and count == before and passed > 0.0 and heard > since - SILENT_S
+            silence, passed = instant - received_at, instant - counted_at
+            rests = resting and count == before and passed > 0.0 and received_at > since - SILENT_S
             if rests and not topic.startswith(STATUS):
                 text, color = resting, theme.MUTED
             elif silence > SILENT_S and count == 1:
                 text, color = "once", theme.MUTED
-            elif silence > SILENT_S and silence < RARE * (interval := (heard - store.first_heard[topic]) / (count - 1)):
+            elif silence > SILENT_S and silence < RARE * (
+                interval := (received_at - store.first_received_at[topic]) / (count - 1)
+            ):
                 text, color = rate_text(1.0 / interval), theme.MUTED
             elif silence > SILENT_S:
                 text, color = f"silent for {silence:.0f} s", theme.ALARM

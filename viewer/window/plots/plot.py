@@ -120,10 +120,10 @@ class Plot:
         axes = {"left": (PowerAxis if spec.log else PlainAxis)("left"), "bottom": PlainAxis("bottom")}
         self.item = pg.PlotItem(axisItems=axes, viewBox=self.box, enableMenu=False)
         self.item.hideButtons()
-        self.left, self.bottom = self.item.getAxis("left"), self.item.getAxis("bottom")
-        self.left.setWidth(AXIS_WIDTH)
+        self.left_axis, self.bottom = self.item.getAxis("left"), self.item.getAxis("bottom")
+        self.left_axis.setWidth(AXIS_WIDTH)
         if spec.words:
-            self.left.setTicks([list(enumerate(spec.words))])
+            self.left_axis.setTicks([list(enumerate(spec.words))])
         self._is_lowest = bottom
         if bottom:
             self.bottom.name("time [s]")
@@ -220,11 +220,11 @@ class Plot:
         """
         drawn = self.drawn(sources, differs)
         live = any(source.live for source in sources)
-        told = self._missing, self._has_negative, self._shows_magnitude
+        shown = self._missing, self._has_negative, self._shows_magnitude
         is_difference = differs and len(sources) > 1
         key = (time, differs, self.curves.size, len(sources), tuple(marks), tuple(bands), unread)
         if live and key == self._key and not is_difference and self._append(drawn, sources, time):
-            return self._has_negative != told[1]
+            return self._has_negative != shown[1]
         if not live and key == self._key:
             return False
         found = [self.values(each, sources, differs) for each in drawn]
@@ -254,7 +254,7 @@ class Plot:
         self._space_numbers()
         self._key = key
         self.curves.redraw(Frame(time, self.span, self._grid(time), marks, bands, unread), lines, smooth=not live)
-        return (self._missing, self._has_negative, self._shows_magnitude) != told
+        return (self._missing, self._has_negative, self._shows_magnitude) != shown
 
     @property
     def name(self) -> str:
@@ -349,7 +349,7 @@ class Plot:
         width, height = self.curves.size
         self.bottom.space(self._time[1] - self._time[0], max(1, min(5, width // NUMBER_WIDTH)))
         if not self.spec.log and not self.spec.words:
-            self.left.space(self.span[1] - self.span[0], max(2, min(4, height // NUMBER_PIXELS)))
+            self.left_axis.space(self.span[1] - self.span[0], max(2, min(4, height // NUMBER_PIXELS)))
 
     def set_time(self, time: tuple[float, float]) -> None:
         """Set the range of the time axis, s."""
@@ -361,7 +361,7 @@ class Plot:
         """(positions of the numbers on the time axis, positions of the numbers on the value axis)."""
         width, height = self.curves.size
         across = self.bottom.tickValues(*time, width)
-        up = self.left.tickValues(*self.span, height)
+        up = self.left_axis.tickValues(*self.span, height)
         return (across[0][1] if across else ()), (up[0][1] if up else ())
 
     def show_title(self, sources: Sequence[Source], differs: bool) -> None:

@@ -75,7 +75,7 @@ def orbited(camera: Camera, dx: float, dy: float) -> Camera:
     return msgspec.structs.replace(camera, azimuth_deg=azimuth, elevation_deg=elevation)
 
 
-def moved(camera: Camera, view: View, dx: float, dy: float) -> Camera:
+def panned(camera: Camera, view: View, dx: float, dy: float) -> Camera:
     """The camera after a drag that moves the scene with the pointer.
 
     dx, dy  drag to the right and up in the picture, m

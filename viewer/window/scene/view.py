@@ -18,7 +18,7 @@ from viewer.scene.projection import View
 from viewer.scene.scene import TRACE_PIECES as STILL_TRACE_PIECES
 from viewer.window.layout import Camera
 from viewer.window.menus.commands import gesture
-from viewer.window.scene.camera import camera_of, moved, orbited, turned, view_of, zoomed
+from viewer.window.scene.camera import camera_of, orbited, panned, turned, view_of, zoomed
 
 TRACE_PIECES = 6
 GRAB_PIXELS = 10.0  # distance at which a line, or a small ball, counts as hit
@@ -80,19 +80,19 @@ class SceneBox(pg.ViewBox):
 class SceneView(BodyPicture):
     """Picture of the bodies with a camera that the mouse moves.
 
-    moved_camera  function that is called with the camera that the user selected (None for the automatic camera) and the
-                  name of the change
-    ended         function that is called at the end of a drag
-    pushed        function that is called with (name of the body, force, point) when the user pushed a body with a drag;
-                  None if bodies cannot be pushed
-    redraw        function that is called when the arrow of a push changed
-    dragged_push  function that is called during the drag of a push with (name of the body, force in N)
-    missed        function that is called at the end of a drag that should push a body but did not start on one
-    strength      force, N, of a push whose drag spans a quarter of the picture's height
+    select_camera  function that is called with the camera that the user selected (None for the automatic camera) and
+                   the name of the change
+    ended          function that is called at the end of a drag
+    pushed         function that is called with (name of the body, force, point) when the user pushed a body with a
+                   drag; None if bodies cannot be pushed
+    redraw         function that is called when the arrow of a push changed
+    dragged_push   function that is called during the drag of a push with (name of the body, force in N)
+    missed         function that is called at the end of a drag that should push a body but did not start on one
+    strength       force, N, of a push whose drag spans a quarter of the picture's height
     """
 
     def __init__(
-        self, plane: str, moved_camera: Callable[[Camera | None, str], None], ended: Callable[[], None]
+        self, plane: str, select_camera: Callable[[Camera | None, str], None], ended: Callable[[], None]
     ) -> None:
         self.pushed: Callable[[str, Floats, Floats], None] | None = None
         self.redraw: Callable[[], None] = _nothing
@@ -105,7 +105,7 @@ class SceneView(BodyPicture):
         self.camera: Camera | None = None
         self._scene.trace_pieces = TRACE_PIECES
         self._bodies.edge = FAST_EDGE
-        self._moved_camera = moved_camera
+        self._select_camera = select_camera
         self._cloud: Floats | None = None
         self._target = np.zeros(3)
         self._origins: dict[str, Floats] = {}
@@ -114,7 +114,7 @@ class SceneView(BodyPicture):
         self.box.wheeled.connect(self._on_wheel)
         self.box.pushed.connect(self._on_push)
         self.box.released.connect(ended)
-        self.box.doubled.connect(lambda: moved_camera(None, "fit of the scene"))
+        self.box.doubled.connect(lambda: select_camera(None, "fit of the scene"))
         self.box.sigResized.connect(lambda _: self._place())
 
     def set_smooth(self) -> None:
@@ -186,7 +186,7 @@ class SceneView(BodyPicture):
     def look(self, preset: str) -> None:
         """View the whole robot from the direction of a preset, one of PRESETS."""
         camera = turned(msgspec.structs.replace(self.present_camera(), follow=""), preset)
-        self._moved_camera(self.fitted(camera), f"{preset} view")
+        self._select_camera(self.fitted(camera), f"{preset} view")
 
     def look_front(self) -> None:
         """View the robot from the front."""
@@ -225,23 +225,23 @@ class SceneView(BodyPicture):
         camera = self.present_camera()
         place = (names.index(camera.follow) + 1) % len(names) if camera.follow in names else 0
         camera = msgspec.structs.replace(camera, follow=names[place], target=(0.0, 0.0, 0.0))
-        self._moved_camera(camera, f"camera on {names[place]}")
+        self._select_camera(camera, f"camera on {names[place]}")
 
     def unfollow(self) -> None:
         """Let the camera follow no body, and stay where it is."""
         if self.camera is not None and self.camera.follow:
             x, y, z = self._aim().tolist()
-            self._moved_camera(msgspec.structs.replace(self.camera, follow="", target=(x, y, z)), "camera on no body")
+            self._select_camera(msgspec.structs.replace(self.camera, follow="", target=(x, y, z)), "camera on no body")
 
     def _on_drag(self, name: str, dx: float, dy: float) -> None:
         camera = self.present_camera()
         if name == "orbit":
-            self._moved_camera(orbited(camera, dx, dy), "turn of the camera")
+            self._select_camera(orbited(camera, dx, dy), "turn of the camera")
         elif name == "pan":
             pixel_x, pixel_y = self.box.viewPixelSize()
-            self._moved_camera(moved(camera, self._view, dx * pixel_x, -dy * pixel_y), "move of the camera")
+            self._select_camera(panned(camera, self._view, dx * pixel_x, -dy * pixel_y), "move of the camera")
         elif name == "zoom":
-            self._moved_camera(zoomed(camera, self._view, DRAG_STEP**dy, 0.0, 0.0), "zoom of the camera")
+            self._select_camera(zoomed(camera, self._view, DRAG_STEP**dy, 0.0, 0.0), "zoom of the camera")
 
     def _on_push(self, start: Any, end: Any, is_finished: bool) -> None:
         """Draw the arrow of a push from the grabbed point to the pointer; at the end of the drag, request the push."""
@@ -272,7 +272,7 @@ class SceneView(BodyPicture):
         middle = self.box.viewRect().center()
         factor = WHEEL_STEP**-angle
         camera = zoomed(self.present_camera(), self._view, factor, x - middle.x(), y - middle.y())
-        self._moved_camera(camera, "zoom of the camera")
+        self._select_camera(camera, "zoom of the camera")
 
     def _draw_ground(self) -> None:
         if self._cloud is None or self._scene.view is None:
