@@ -21,7 +21,7 @@ from nodes.messages.stamp import MessageStamper, SequenceTracker
 from nodes.messages.topics import lookup
 from nodes.transport.rejections import RejectionLog
 from nodes.transport.remote_stream import END, LAST_WORDS_MS, PROBE, RemoteStream
-from nodes.transport.sockets import MORE, NOBLOCK, POLLIN, BoundEndpoint, connect, is_readable, make_socket
+from nodes.transport.sockets import MORE, NOBLOCK, POLLIN, BoundEndpoint, connect, is_readable, make_socket, sender
 
 Context = zmq.Context[zmq.Socket[bytes]]
 
@@ -54,7 +54,7 @@ class Publisher:
         self.refusals = RejectionLog(name)
         self.socket = make_socket(context, zmq.XPUB)
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
-        self._send = super(zmq.Socket, self.socket).send  # bypasses pyzmq's wrapper, whose options are not used
+        self._send = sender(self.socket)
         self.remote: RemoteStream | None = None
         try:
             self._claim = BoundEndpoint(self.socket, endpoint)
@@ -91,7 +91,7 @@ class Publisher:
         elif frame in self._latched:
             self._latched[frame] = payload
         self._send(frame, MORE)
-        self._send(payload)
+        self._send(payload, 0)
         if self.remote is not None and self.prompt:
             self.remote.notify()
 
@@ -129,6 +129,7 @@ class Publisher:
             self.socket.send_multipart([PROBE, END], NOBLOCK)
         if self.remote is not None:
             self.remote.close()
+        self._send = self.socket.send  # raises an error from now on
         self.socket.close(linger=LAST_WORDS_MS)
         self._claim.release()
 

@@ -11,10 +11,13 @@ receiver counts and drops such frames.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
+from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import zmq
 from zmq.backend import zmq_poll
@@ -103,6 +106,40 @@ def make_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socke
     socket.setsockopt(zmq.SNDHWM, QUEUE)
     socket.setsockopt(zmq.RCVHWM, QUEUE)
     return socket
+
+
+def _zmq_send() -> Any:
+    """The C function zmq_send of the libzmq that pyzmq uses, called with Python's global interpreter lock held.
+
+    None if pyzmq's module does not give access to the function.
+    """
+    try:
+        from zmq.backend.cython import _zmq
+
+        function = ctypes.PyDLL(_zmq.__file__).zmq_send
+    except (ImportError, OSError, AttributeError):
+        return None
+    function.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
+    return function
+
+
+def sender(socket: zmq.Socket[bytes]) -> Callable[[bytes, int], object]:
+    """Function that sends a frame on a socket whose sends never wait: `send(frame, flags)`.
+
+    pyzmq releases Python's global interpreter lock in each send. If another thread waits for the lock, the send then
+    also takes the time for handing over the lock, and often the time for which the other thread keeps it. The returned
+    function keeps the lock. Do not call it after the socket is closed.
+    """
+    send = super(zmq.Socket, socket).send  # bypasses pyzmq's wrapper, whose options are not used
+    zmq_send, pointer = _zmq_send(), ctypes.c_void_p(socket.underlying)
+    if zmq_send is None:
+        return send
+
+    def send_holding_lock(frame: bytes, flags: int) -> None:
+        if zmq_send(pointer, frame, len(frame), flags) < 0:
+            send(frame, flags)  # an interrupted send is repeated, and an error is raised
+
+    return send_holding_lock
 
 
 def is_readable(socket: zmq.Socket[bytes]) -> bool:

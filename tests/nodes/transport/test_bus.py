@@ -307,3 +307,40 @@ def test_a_subscriber_that_is_connected_to_no_publisher_waits_without_a_busy_loo
     assert not receive(subscriber, 0.2)
     assert monotonic() - began >= 0.2
     assert looks.count(threading.current_thread()) <= 3
+
+
+def test_no_other_thread_runs_while_a_message_is_sent(context: Any, publisher: Publisher, until: Until) -> None:
+    subscriber = listener(context, publisher, until, None)
+    payload = publisher.publish(STATE, RobotState(timestamp=1.0))
+    interval_s = sys.getswitchinterval()
+    began, stop = threading.Event(), threading.Event()
+    ran: list[int] = []
+
+    def run() -> None:
+        began.wait()
+        while not stop.is_set():
+            ran.append(1)
+
+    other = threading.Thread(target=run)
+    other.start()
+    try:
+        sys.setswitchinterval(60.0)  # another thread runs only where this thread releases the lock
+        began.set()
+        for _ in range(1000):
+            publisher.send(STATE, payload)
+        ran_while_sending = len(ran)
+    finally:
+        sys.setswitchinterval(interval_s)
+        stop.set()
+        other.join()
+    assert ran_while_sending == 0
+    assert subscriber.receive(1.0) is not None
+    subscriber.close()
+
+
+def test_a_closed_publisher_sends_nothing_and_raises_an_error(context: Any, domain: int) -> None:
+    publisher = Publisher(context, "arm", ipc_endpoint(domain, "closed.data"))
+    publisher.publish(STATE, RobotState(timestamp=1.0))
+    publisher.close()
+    with pytest.raises(zmq.ZMQError, match="non-socket"):
+        publisher.publish(STATE, RobotState(timestamp=1.0))
