@@ -35,7 +35,7 @@ from nodes.simulation.pacer import StepPacer
 from nodes.simulation.protocol import Simulated
 from nodes.simulation.restart.snapshots import Restart, require_robot
 from nodes.simulation.services import known_names
-from nodes.transport import io_threads
+from nodes.transport import background_threads
 from nodes.transport.bus import Context
 from nodes.transport.registry import NodeEntry
 from nodes.transport.rejections import RejectionLog, last_of
@@ -118,13 +118,13 @@ class SimHost:
             self._close(services)
 
     def _configure_thread(self) -> None:
-        """Set processor core, priority and garbage collection of this thread, and the priority of the I/O threads."""
+        """Set processor core, priority and garbage collection of this thread, and the priority of the other threads."""
         sim = self._plan.sim
         tighten_timer_slack()
         for line in arrange(sim.cpu, sim.realtime_priority):
             log.warning("sim: %s", line)
         if sim.mode == "realtime":
-            io_threads.defer_permanently()
+            background_threads.defer_others()
         self._scheduling = as_it_is()
         self._collector = Collector()
 

@@ -17,6 +17,7 @@ import msgspec
 import zmq
 
 from nodes.messages.protocol import FIRST, PROTOCOL, mismatch
+from nodes.transport import background_threads
 from nodes.transport.domain import domain_folder, ipc_endpoint
 from nodes.transport.host_config import (
     LOCAL,
@@ -231,6 +232,7 @@ class Registry:
         self._hold.release()
 
     def _serve(self) -> None:
+        background_threads.defer_this()
         poller = zmq.Poller()
         poller.register(self._server.socket, zmq.POLLIN)
         poller.register(self._news, zmq.POLLIN)

@@ -19,7 +19,7 @@ from itertools import count
 
 import zmq
 
-from nodes.transport import io_threads
+from nodes.transport import background_threads
 from nodes.transport.rejections import LONGEST_QUIET_S, RejectionLog
 from nodes.transport.security import allow_list, gate, keys
 
@@ -213,6 +213,7 @@ class CurveAuthenticator:
         os.close(self._wake)
 
     def _serve(self) -> None:
+        background_threads.defer_this()
         poller = zmq.Poller()
         poller.register(self._zap, zmq.POLLIN)
         poller.register(self._wake, zmq.POLLIN)
@@ -246,7 +247,7 @@ class CurveAuthenticator:
         for each in watched:
             each.monitor.close()
         self._zap.close()
-        io_threads.defer(False)
+        background_threads.defer_io(False)
 
     def _answer(self, frames: list[bytes]) -> None:
         """Accept or refuse a connection, by a reply to one ZAP request.
@@ -379,7 +380,7 @@ class CurveAuthenticator:
             self._set_filters(watched)
 
     def _defer_io(self) -> None:
-        """Defer the I/O threads (`io_threads.defer`) while an address or a key is blocked.
+        """Defer the I/O threads (`background_threads.defer_io`) while an address or a key is blocked.
 
         After the block of a key has ended, the I/O threads stay deferred for a further period as long as the block.
         """
@@ -388,7 +389,7 @@ class CurveAuthenticator:
         is_deferring = bool(self._blocked_until) or any(now < until + pause for until, pause in blocks)
         if is_deferring != self._is_deferring:
             self._is_deferring = is_deferring
-            io_threads.defer(is_deferring)
+            background_threads.defer_io(is_deferring)
 
     def _set_filters(self, watched: list[Watched]) -> None:
         for each in watched:

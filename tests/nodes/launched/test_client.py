@@ -15,7 +15,7 @@ from nodes.client import Client, NotLiveError, UnknownNameError, read_recording
 from nodes.messages import Description, Message, RobotState
 from nodes.messages.codec import WireError
 from nodes.recording import reader as recording
-from nodes.transport import io_threads
+from nodes.transport import background_threads
 from nodes.transport.bus import Subscriber
 from nodes.transport.service import ServiceError
 
@@ -29,10 +29,13 @@ def test_nodes_are_listed_with_the_server_first(live: Any) -> None:
     assert all(entry.pid > 0 and {"data", "service"} <= entry.endpoints.keys() for entry in entries)
 
 
-def test_the_servers_io_threads_do_not_interrupt_its_time_steps(live: Any) -> None:
+def test_no_other_thread_of_the_server_interrupts_its_time_steps(live: Any) -> None:
     with Client() as client:
-        threads = io_threads.io_threads(client.node("sim").pid)
-    assert [os.sched_getscheduler(thread) for thread in threads] == [os.SCHED_BATCH]
+        pid = client.node("sim").pid
+    threads = {int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()}
+    assert threads > {pid, *background_threads.io_threads(pid)}
+    assert {thread for thread in threads if os.sched_getscheduler(thread) == os.SCHED_OTHER} == {pid}
+    assert {os.sched_getscheduler(thread) for thread in threads - {pid}} == {os.SCHED_BATCH}
 
 
 def test_topics_know_who_speaks_and_who_listens(live: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 import zmq
 
 from nodes.messages import Description, RobotState
-from nodes.transport import io_threads
+from nodes.transport import background_threads
 from nodes.transport.bus import END, PROBE, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.host_config import HostConfig
@@ -201,16 +201,16 @@ def test_io_threads_do_not_interrupt_others_while_a_key_is_blocked(
     monkeypatch.setattr(authenticator, "BLOCK_S", 2.0)
 
     def policies() -> set[int]:
-        return {os.sched_getscheduler(thread) for thread in io_threads.io_threads()}
+        return {os.sched_getscheduler(thread) for thread in background_threads.io_threads()}
 
     assert policies() == {os.SCHED_OTHER}
     colleague.floods(publisher.remote_endpoint, 20)
     until(lambda: policies() == {os.SCHED_BATCH})
     colleague.close()
     until(lambda: policies() == {os.SCHED_OTHER})
-    monkeypatch.setattr(io_threads, "_is_permanent", False)  # restored after the test
-    io_threads.defer_permanently()
-    io_threads.defer(False)
+    monkeypatch.setattr(background_threads, "_is_permanent", False)  # restored after the test
+    background_threads.defer_others()
+    background_threads.defer_io(False)
     assert policies() == {os.SCHED_BATCH}
 
 
