@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from nodes.guard.stop_log import GuardActions
+from nodes.hil.alignment.comparison import FEWEST_REGULAR, REGULAR_S
 from nodes.hil.alignment.live import JointSums
 from nodes.hil.alignment.stamps import LiveAlignment
 from nodes.hil.prediction.measured_poses import MeasuredPoses
@@ -31,7 +32,7 @@ from nodes.plan.loading import load_class
 
 MOST_LEFT_OUT = 0.02  # with a clock that jumped: a larger share of unpaired states makes the verdict "not certain"
 NOTHING = "nothing was measured: no message on `measured_state` arrived"
-STATE = ("_clocks", "_sigma_s", "_time", "_warned_lost", "_sums", "_sliding")  # attributes
+STATE = ("_clocks", "_sigma_s", "_time", "_warned_lost", "_sums", "_regular", "_sliding")  # attributes
 REPORT = "armswing hil report {recording}"
 
 
@@ -107,6 +108,7 @@ class HilCompare(Node):
         self._poses = self._measured_poses(context)
         self._warned_lost = False
         self._sums: dict[str, JointSums] = {}
+        self._regular: dict[str, JointSums] = {}  # of the pairs at regular times only
         self._sliding: set[str] = set()
         self._guards = GuardActions()
         return None
@@ -170,8 +172,12 @@ class HilCompare(Node):
     def _sum_up(self, pairs: Judged) -> Iterator[tuple[str, Message]]:
         for residual, rates in pairs:
             if residual.timestamp >= self._params.settle_s:
+                at = residual.timestamp
+                irregular = self._alignment.irregular_s(at) if self._clocks else 0.0
                 for joint, r, v in zip(residual.name, residual.position, rates, strict=True):
-                    self._sums.setdefault(joint, JointSums()).add(r, v, self._sigma_s)
+                    self._sums.setdefault(joint, JointSums()).add(r, v, self._sigma_s, at, irregular)
+                    if irregular <= REGULAR_S and self._clocks:
+                        self._regular.setdefault(joint, JointSums()).add(r, v, self._sigma_s, at, irregular)
             yield "residual", residual
 
     def on_clock(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
@@ -212,11 +218,14 @@ class HilCompare(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Numbers of measured states with a prediction, without a prediction, and waiting for one.
+        """Numbers of measured states with a prediction, without a prediction, and waiting for one; and of those that
+        were left out because they follow a pause of the stamps, and may be as old as the pause.
 
         If other clocks stamp measured states, the result also has the number of clock jumps.
         """
         found = {"paired": self._prediction.pairs.paired, "unpaired": self._unpaired, "waiting": self._waiting}
+        if self._alignment.old:
+            found["old"] = self._alignment.old
         return found | ({"clock_steps": self._alignment.tracks.steps} if self._clocks else {})
 
     @property
@@ -250,24 +259,30 @@ class HilCompare(Node):
     def verdict(self) -> Verdict:
         """The verdict on the run. Its reason names the first exceeded limit and how many others are exceeded.
 
-        Its outcome is "passed", "failed" or "not certain". It is "not certain" if the uncertainty of the clocks may
-        explain the excess, if a clock jumped at an unknown instant, if reports of applied commands were lost, or if a
-        guard holds the robot stopped. The reason also names what guards did during the run.
+        Its outcome is "passed", "failed" or "not certain". It is "not certain" if the uncertainty of the clocks, or the
+        time by which the simulation fell behind the clock, may explain the excess; if a clock jumped at an unknown
+        instant; if it is unknown which commands the robot applied and when; if most measured states have no prediction;
+        or if a guard holds the robot stopped. The reason also names what guards did during the run.
         """
         alone = self._unpaired + self._waiting
         driven = f"; {self._prediction.ages.text}" if self._prediction.retraces else ""
         if driven and self._prediction.commands_lost:
             driven += f" ({self._prediction.commands_lost} of them lost in transmission)"
-        counted = (
-            f"{self._prediction.pairs.paired} states compared, {alone} without a partner{self._by_clocks()}{driven}"
-        )
+        old = f", {old} left out after a pause" if (old := self._alignment.old) else ""
+        paired = self._prediction.pairs.paired
+        counted = f"{paired} states compared, {alone} without a partner{old}{self._by_clocks()}{driven}"
         guarded = "; ".join(self._guards.lines(self._time))
         if not self._sums:
             if not alone:
                 return Verdict("failed", NOTHING)
             return Verdict("failed", "no measured state found a partner", counted, REPORT)
+        if alone > paired:
+            return Verdict("not certain", f"{alone} states have no partner, more than were compared", counted, REPORT)
         beyond = [each for joint, sums in self._sums.items() for each in self._beyond(joint, sums)]
+        regular = {joint: sums for joint, sums in self._regular.items() if sums.n >= FEWEST_REGULAR}
+        beyond_regularly = [each for joint, sums in regular.items() for each in self._beyond(joint, sums)]
         certain = [text for text, is_certain in beyond if is_certain]
+        certain = certain or [text for text, is_certain in beyond_regularly if is_certain]
         if beyond:
             texts = certain or [text for text, _ in beyond]
             more = f" and {len(texts) - 1} more" if len(texts) > 1 else ""
@@ -305,12 +320,16 @@ class HilCompare(Node):
             return f"but a clock was {steps} put forward or back, or may have been, at an unknown instant"
         if lost := self._prediction.commands_lost:
             return f"but {lost} of the commands that the robot applied were lost in transmission"
+        if unknown := self._alignment.commands_unknown:
+            return f"but {unknown} of the commands that the robot applied acted at unknown instants"
+        if self._prediction.lost and self._clocks:
+            return f"but commands that came late may explain it, as {self._prediction.lost}"
         left_out = self._unpaired + self._waiting
         if any(self._alignment.tracks[clock].steps for clock in self._clocks if clock in self._alignment.tracks) and (
             left_out > MOST_LEFT_OUT * self._prediction.pairs.paired
         ):
             return f"but a clock jumped and {left_out} states have no partner: this computer is too busy to tell"
-        return "" if is_beyond else "which the uncertainty of the clocks may explain"
+        return "" if is_beyond else "which the irregular times of the measurement may explain"
 
     def _beyond(self, joint: str, sums: JointSums) -> Iterator[tuple[str, bool]]:
         """Yield (text, whether the excess is certain) for each error measure of a joint that exceeds its limit.

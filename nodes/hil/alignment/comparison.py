@@ -3,7 +3,7 @@ encoders."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,6 +21,8 @@ DEAD_FOR_S = 0.25  # least time with a constant position, while the joint was pr
 DEAD_SAMPLES = 6  # least number of samples in that time
 DEAD_MOVE = 0.02  # least predicted motion in that time, as a fraction of the joint's range, beside 3 encoder steps
 FEWEST_PAIRS = 16
+REGULAR_S = 2e-3  # irregularity up to which an instant is regular
+FEWEST_REGULAR = 64  # regular instants from which on only these are used
 COHERENCE_WINDOW = 1024
 
 
@@ -79,6 +81,7 @@ class Comparison:
     unpaired  number of instants of the stream with the lower rate that have no partner, because the other stream had
               ended or has a gap
     left_out  joints that only one of the two streams has
+    delay_uncertainty_s  part of a delay (s) that irregular times may explain
     """
 
     names: tuple[str, ...]
@@ -89,10 +92,25 @@ class Comparison:
     measured_gaps: list[Gap]
     predicted_gaps: list[Gap]
     left_out: list[str]
+    delay_uncertainty_s: float = 0.0
 
 
-def compare(measured: Stream, predicted: Stream, max_delay_s: float = MAX_DELAY_S) -> Comparison:
+def no_irregularity(time: Floats) -> Floats:
+    """Zeros (n,): the irregularity of times that are all regular, at the instants `time` (n,)."""
+    return np.zeros(len(time))
+
+
+def compare(
+    measured: Stream,
+    predicted: Stream,
+    max_delay_s: float = MAX_DELAY_S,
+    irregular_s: Callable[[Floats], Floats] = no_irregularity,
+) -> Comparison:
     """Compare two streams, aligned by their stamps and by the delay of largest cross-correlation.
+
+    irregular_s  function from instants (n,) in s to times (n,) in s for which, shortly before each instant, the robot
+                 may have moved while the model did not, or the reverse. Delays are determined from regular instants, if
+                 there are enough of them; a common delay that irregular times may explain is not corrected
 
     Raises StreamError if the streams have no joint or too few instants in common.
     """
@@ -112,8 +130,11 @@ def compare(measured: Stream, predicted: Stream, max_delay_s: float = MAX_DELAY_
             "record a longer run"
         )
     dead = [dead_stretches(by_stamps, index) for index in range(len(names))]
-    delays = _delays(pairing, [not stretches for stretches in dead], max_delay_s)
-    common = _common_delay(pairing, by_stamps, delays)
+    regular = RegularPairing(pairing, irregular_s, by_stamps.time)
+    delays = _delays(regular, [not stretches for stretches in dead], max_delay_s)
+    common = _common_delay(regular, delays)
+    if abs(common) <= regular.uncertainty_s:
+        common = 0.0
     pairs = pairing(common) if common else by_stamps
     joints = [_joint(name, index, pairs, by_stamps, delays[index], dead[index]) for index, name in enumerate(names)]
     return Comparison(
@@ -125,7 +146,31 @@ def compare(measured: Stream, predicted: Stream, max_delay_s: float = MAX_DELAY_
         measured_gaps=gaps(measured.time),
         predicted_gaps=gaps(predicted.time),
         left_out=left_out,
+        delay_uncertainty_s=regular.uncertainty_s,
     )
+
+
+class RegularPairing:
+    """Pairs of regular instants only; of all instants, if fewer than FEWEST_REGULAR are regular.
+
+    time     instants of the pairs without a delay (n,) in s
+    uncertainty_s  mean irregularity (s) of the instants in use
+    """
+
+    def __init__(self, pairing: Pairing, irregular_s: Callable[[Floats], Floats], time: Floats) -> None:
+        self._pairing, self._irregular_s = pairing, irregular_s
+        irregular = irregular_s(time)
+        is_regular = irregular <= REGULAR_S
+        self._selects = FEWEST_REGULAR <= int(is_regular.sum()) < len(time)
+        self.uncertainty_s = float(irregular[is_regular].mean() if self._selects else irregular.mean())
+        self.instants = pairing.instants
+
+    def __call__(self, delay_s: float, every: int = 1) -> Pairs:
+        pairs = self._pairing(delay_s, every)
+        if not self._selects:
+            return pairs
+        kept = self._irregular_s(pairs.time) <= REGULAR_S
+        return Pairs(pairs.time[kept], pairs.measured[kept], pairs.predicted[kept])
 
 
 def _joint(
@@ -156,7 +201,7 @@ def _rms(values: Floats) -> float:
 # -- delay
 
 
-def _delays(pairing: Pairing, live: Sequence[bool], max_delay_s: float) -> list[tuple[float, float] | None]:
+def _delays(pairing: RegularPairing, live: Sequence[bool], max_delay_s: float) -> list[tuple[float, float] | None]:
     """Return (delay, its standard deviation) in s for each joint.
 
     The entry is None for a joint that is at rest or has a dead encoder.
@@ -171,7 +216,9 @@ def _delays(pairing: Pairing, live: Sequence[bool], max_delay_s: float) -> list[
     return found
 
 
-def delay_of(pairing: Pairing, joint: int, max_delay_s: float, every: int = 1) -> tuple[float, float] | None:
+def delay_of(
+    pairing: Pairing | RegularPairing, joint: int, max_delay_s: float, every: int = 1
+) -> tuple[float, float] | None:
     """Return (delay at which one joint's correlation is largest, standard deviation of this delay), both in s.
 
     Returns None for a joint that hardly moves. The function searches three ranges of delays, each narrower and
@@ -223,14 +270,13 @@ def _top(scores: Floats, best: int) -> float:
     return float(np.clip(0.5 * (left - right) / bend, -1.0, 1.0)) if bend < 0.0 else 0.0
 
 
-def _common_delay(pairing: Pairing, by_stamps: Pairs, delays: Sequence[tuple[float, float] | None]) -> float:
+def _common_delay(pairing: RegularPairing, delays: Sequence[tuple[float, float] | None]) -> float:
     """Median delay of the moving joints (s) if it is significant; otherwise 0.
 
     A delay is significant if it exceeds three standard deviations and if its correction reduces the standard deviation
     of the differences by at least a fifth.
 
-    by_stamps  measured and predicted positions, aligned without a delay
-    delays     (delay, its standard deviation) in s of each joint; None for a joint that does not move
+    delays  (delay, its standard deviation) in s of each joint; None for a joint that does not move
     """
     known = [delay for delay in delays if delay is not None]
     if not known:
@@ -240,7 +286,7 @@ def _common_delay(pairing: Pairing, by_stamps: Pairs, delays: Sequence[tuple[flo
     if abs(delay) <= 3.0 * sigma:
         return 0.0
     moving = [index for index, value in enumerate(delays) if value is not None]
-    before = by_stamps.residual[:, moving].std(axis=0)
+    before = pairing(0.0).residual[:, moving].std(axis=0)
     after = pairing(delay).residual[:, moving].std(axis=0)
     return delay if float(np.median(after / np.maximum(before, 1e-300))) < 0.8 else 0.0
 

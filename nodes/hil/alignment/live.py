@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nodes.hil.alignment.irregularities import SETTLING_S, RecentLargest
 from nodes.messages import Residual, RobotState
 
 HISTORY_S = 10.0  # predicted states are kept this long; an older measurement has no partner
@@ -151,27 +152,32 @@ class JointSums:
     The sums are those of the differences r, measured minus predicted position (rad or m), and of the predicted
     velocities v (rad/s or m/s).
 
-    uncertainties  uncertainty of each error measure due to the uncertain time of the stamps, as two standard deviations
+    uncertainties  uncertainty of each error measure due to the uncertain time of the stamps, as two standard
+                   deviations, and due to irregular times
     """
 
     def __init__(self) -> None:
         self.n = 0
         self.largest = self.largest_certain = 0.0
         self._uncertainty_sum = self._uncertainty_squares = self._sigmas = 0.0
+        self._rates = RecentLargest(2.0 * SETTLING_S)
         self._r = self._rr = self._v = self._vv = self._rv = 0.0
 
-    def add(self, r: float, v: float, sigma_s: float = 0.0) -> None:
+    def add(self, r: float, v: float, sigma_s: float = 0.0, time: float = 0.0, irregular_s: float = 0.0) -> None:
         """Add one pair of a measured and a predicted state of the joint, compared at the same instant.
 
-        r        measured minus predicted position (rad or m)
-        v        predicted velocity (rad/s or m/s)
-        sigma_s  standard deviation of the instant (s)
+        r            measured minus predicted position (rad or m)
+        v            predicted velocity (rad/s or m/s)
+        sigma_s      standard deviation of the instant (s)
+        time         simulation time of the pair (s)
+        irregular_s  time (s) for which, shortly before, the robot may have moved while the model did not, or the
+                     reverse. The robot may be off by this time at the largest recent velocity
         """
-        uncertainty = 2.0 * sigma_s * abs(v)
+        uncertainty = 2.0 * sigma_s * abs(v) + irregular_s * self._rates.add(time, abs(v))
         self.largest_certain = max(self.largest_certain, abs(r) - uncertainty)
         self._uncertainty_sum += uncertainty
         self._uncertainty_squares += uncertainty * uncertainty
-        self._sigmas += sigma_s * sigma_s
+        self._sigmas += (sigma_s + irregular_s / 2.0) ** 2
         self.n += 1
         self.largest = max(self.largest, abs(r))
         self._r += r

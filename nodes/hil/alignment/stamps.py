@@ -20,7 +20,9 @@ from math import hypot, inf
 import msgspec
 import numpy as np
 
+from nodes.hil.alignment.irregularities import SETTLING_S, SampleAges, usual_rate
 from nodes.hil.alignment.live import HISTORY_S, MOST_WAITING
+from nodes.hil.alignment.streams import GAP_FACTOR
 from nodes.hil.clocks.estimation import ClockStep
 from nodes.hil.clocks.step_location import CROSSING_S, is_unusual, place_step, usual_distance
 from nodes.hil.clocks.track import ClockTrack, ClockTracks
@@ -32,6 +34,8 @@ FEWEST_RECENT = 5  # least number of stamps from which the usual spacing is comp
 PATIENCE = 4  # round trips after which an unresolved jump is given up
 KNOWN_S = 3e-3  # largest standard deviation of a jump's size with which messages are placed
 LONGEST_WAIT = 12  # round trips after which messages are placed with any size, and the jump is counted as unsure
+UNKNOWN_S = 0.01  # longest interval in which it does not matter when a command acted
+RATE_EVERY = 64  # states after which the usual rate of the simulation is computed again
 SETTLED = 3  # consecutive round trips without a state between them after which none is still in transit
 Stamped = RobotState | JointCommand  # measured states, and commands applied by the robot
 
@@ -42,10 +46,12 @@ class _Waiting:
 
     message  measured state or applied command
     sent     reading of the simulation server's clock (s) at the instant of the stamp; None while unknown
+    old      whether the message is a measured state that may be older than its stamp, because it follows a pause
     """
 
     message: Stamped
     sent: float | None
+    old: bool = False
 
     @property
     def counts(self) -> bool:
@@ -78,6 +84,7 @@ class _Stamps:
     step       the latest clock jump, while messages stamped before it may still arrive; otherwise None
     since      number of round trips since this jump was detected
     checked    value of `last` at the latest round trip, to tell whether a stamp has arrived since then
+    ages       bound of the ages of the measured states
     """
 
     last: float | None = None
@@ -87,6 +94,7 @@ class _Stamps:
     step: ClockStep | None = None
     since: int = 0
     checked: float | None = None
+    ages: SampleAges = field(default_factory=SampleAges)
 
 
 class LiveAlignment:
@@ -97,40 +105,57 @@ class LiveAlignment:
     gap_s   largest time between states over which to interpolate (s). If two stamps are farther apart, messages wait
             for a round trip
     lost    number of measured states that were dropped because their simulation time cannot be determined
+    old     number of measured states that were dropped because they follow a pause of the stamps, and may be as old as
+            the pause
+    commands_unknown  number of commands whose simulation time is unknown by more than UNKNOWN_S
     unsure  number of clock jumps that cannot be located among the stamps, plus number of unusual spacings for which it
             remains unknown whether the clock jumped
     """
 
     def __init__(self, gap_s: float) -> None:
         self.tracks = ClockTracks()
-        self.lost = self.unsure = 0
+        self.lost = self.old = self.unsure = 0
         self._gap_s = gap_s
         self._sent: list[float] = []  # send times of states by the server's clock, s
         self._times: list[float] = []  # their simulation times, s
         self._waiting: deque[_Waiting] = deque()
+        self._run = 0  # index of the first state after the latest reset of simulation time
+        self._received, self._rate = 0, 1.0  # number of states; simulated seconds per second, median of recent states
         self._time = 0.0  # latest simulation time assigned, s
+        self._last_sample = inf  # simulation time of the latest measured state, s
+        self._pauses: deque[tuple[float, float]] = deque(maxlen=RECENT)  # (end, excess length) of gaps, s
+        self._unknown = 0  # number of commands since then that got this time because theirs is unknown
+        self.commands_unknown = 0
         self._stamps: dict[str, _Stamps] = {}  # by clock
 
     def predict(self, state: RobotState) -> Iterator[Stamped]:
         """Add a state of the simulation server. Yields the waiting messages whose simulation time is now known."""
         sent = 1e-9 * state.sent_ns
         if state.sent_ns and (not self._sent or sent > self._sent[-1]):
+            if self._times and state.timestamp < self._times[-1]:
+                self._run = len(self._times)
             self._sent.append(sent)
             self._times.append(state.timestamp)
             if sent - self._sent[0] > 2.0 * HISTORY_S:
                 old = bisect_left(self._sent, sent - HISTORY_S)
                 del self._sent[:old], self._times[:old]
+                self._run = max(self._run - old, 0)
+            self._received += 1
+            if self._received % RATE_EVERY == 0:
+                latest = slice(max(self._run, len(self._sent) - 4 * RATE_EVERY), None)
+                self._rate = usual_rate(np.array(self._sent[latest]), np.array(self._times[latest]))
         if self._waiting:
             yield from self._placed()
 
     def measure(self, state: Stamped) -> Iterator[Stamped]:
         """Add a message stamped by another clock. Yields all messages whose simulation time is now known."""
-        stamps = self._stamps.setdefault(state.clock, _Stamps())
+        stamps, is_old = self._stamps.setdefault(state.clock, _Stamps()), False
         if isinstance(state, RobotState):
             self._look_for_a_jump(stamps, state.timestamp)
+            is_old = stamps.ages.is_old(state.timestamp)
         elif stamps.suspected is None and stamps.last is not None and abs(state.timestamp - stamps.last) > self._gap_s:
             stamps.suspected = _SuspectedJump(state.timestamp - stamps.last, max(state.timestamp, stamps.last))
-        self._waiting.append(_Waiting(state, self._servers_time(state)))
+        self._waiting.append(_Waiting(state, self._servers_time(state), is_old))
         if len(self._waiting) > MOST_WAITING:
             self.lost += self._waiting.popleft().counts
         yield from self._placed()
@@ -225,6 +250,8 @@ class LiveAlignment:
             stamp = each.message.timestamp
             if each.counts:
                 is_before, is_after = number < place.first, number >= place.last
+                if place.is_certain and number == place.last:
+                    each.old = False  # the jump, not a pause, is before it
                 number += 1
             else:
                 off = (
@@ -262,6 +289,31 @@ class LiveAlignment:
             return None
         return hypot(peer.latest_uncertainty, servers.latest_uncertainty)
 
+    def _note_pause(self, clock: str, time: float) -> None:
+        """Record the gap before a measured state with the simulation time `time` (s), if there is a gap."""
+        last, self._last_sample = self._last_sample, time
+        usual = self._stamps[clock].ages.usual_s
+        if usual > 0.0 and time - last > GAP_FACTOR * usual:
+            self._pauses.append((time, time - last - usual))
+
+    def irregular_s(self, time: float) -> float:
+        """Time (s) by which the simulation fell behind the clock, plus excess length of the gaps of the measured
+        states, within the latest SETTLING_S before the simulation time `time` (s).
+        """
+        paused = sum(length for end, length in self._pauses if time - SETTLING_S < end <= time)
+        return self._behind_s(time) + paused
+
+    def _behind_s(self, time: float) -> float:
+        first, count = self._run + 1, len(self._sent)  # the simulation waits for its start at the first state
+        if count - first < 2 or time <= self._times[first]:
+            return 0.0
+        after = min(max(bisect_left(self._times, time, first), first + 1), count - 1)
+        since = max(self._sent[after] - SETTLING_S, self._sent[first])
+        begin = max(bisect_left(self._sent, since, first), first + 1)
+        width, rise = self._sent[begin] - self._sent[begin - 1], self._times[begin] - self._times[begin - 1]
+        passed = self._times[after] - (self._times[begin] - rise * (self._sent[begin] - since) / width)
+        return max(self._rate * (self._sent[after] - since) - passed, 0.0)
+
     @property
     def waiting(self) -> int:
         """Number of measured states that have no simulation time yet."""
@@ -275,10 +327,18 @@ class LiveAlignment:
                 return
             self._waiting.popleft()
             time = self._simulation_time(sent)
-            if time is None and first.counts:
-                self.lost += 1
+            if first.counts and time is not None:
+                self._note_pause(first.message.clock, time)
+            if first.counts and (time is None or first.old):
+                self.lost += time is None
+                self.old += time is not None
                 continue
-            self._time = self._time if time is None else time
+            if time is None:
+                self._unknown += 1
+            else:
+                if self._unknown and time - self._time > UNKNOWN_S:
+                    self.commands_unknown += self._unknown
+                self._time, self._unknown = time, 0
             yield msgspec.structs.replace(first.message, timestamp=self._time, clock="")
 
     def _on_server(self, local: float) -> float | None:

@@ -79,6 +79,15 @@ class Stream:
         note = f"the first {start_s:g} s are left out (settle_s)"
         return Stream(self.time[first:], self.names, self.position[first:], velocity, effort, (*self.notes, note))
 
+    def within(self, start_s: float, end_s: float) -> Stream | None:
+        """The samples with stamps from `start_s` to `end_s` (s); None if fewer than two are left."""
+        first, after = np.searchsorted(self.time, [start_s, end_s + 1e-9]).tolist()
+        if after - first < 2:
+            return None
+        part = slice(first, after)
+        velocity, effort = (None if each is None else each[part] for each in (self.velocity, self.effort))
+        return Stream(self.time[part], self.names, self.position[part], velocity, effort, self.notes)
+
 
 def stream_of(columns: Mapping[str, NDArray[Any]], what: str) -> Stream:
     """Stream of a recorded topic with joint states.

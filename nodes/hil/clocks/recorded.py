@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from nodes.hil.alignment.irregularities import standstill, usual_rate
 from nodes.hil.alignment.stamps import RECENT, SERVER
 from nodes.hil.alignment.streams import GAP_FACTOR, Floats, StreamError
 from nodes.hil.clocks.estimation import Clock, ClockStep, Exchange, detect_steps, stepped
@@ -124,6 +125,22 @@ def _uncertainty(clock: Clock, local: Floats) -> Floats:
     return np.hypot(clock.sigma_s, clock.drift_sigma * (local - clock.since))
 
 
+@dataclass(frozen=True)
+class Placement:
+    """Simulation times of a topic's n messages, computed from the stamps of another clock.
+
+    time          (n,) simulation times (s), NaN where unknown
+    sigma_s       (n,) standard deviations of these times (s) due to the clocks, NaN where unknown
+    behind_s      (n,) times by which the simulation fell behind the clock shortly before (s), NaN where unknown
+    note          estimate of the clock
+    """
+
+    time: Floats
+    sigma_s: Floats
+    behind_s: Floats
+    note: ClockNote
+
+
 def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> tuple[Floats, ClockNote] | None:
     """Simulation times (n,) of a topic's messages, NaN where unknown, and the clock that stamped them.
 
@@ -131,6 +148,12 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
     Returns None for a topic stamped in simulation time. Raises StreamError if the recording lacks the round trips or
     states that the conversion requires.
     """
+    placed = place(recording, topic, what)
+    return None if placed is None else (placed.time, placed.note)
+
+
+def place(recording: Mapping[str, Columns], topic: str, what: str) -> Placement | None:
+    """Place a topic's messages in simulation time. Arguments, None and errors are those of `simulation_time`."""
     columns = recording[topic]
     stamped = set(columns["clock"].tolist()) if "clock" in columns else {""}
     if stamped == {""}:
@@ -172,6 +195,8 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
             f"{what}: all stamps, made by the clock of node {of!r}, lie outside the time span of the recorded states; "
             "record this topic and the topic 'state' during the same time"
         )
+    behind = np.full(len(stamps), np.nan)
+    behind[known] = _standstill(found[known], sent, time)
     latest = peer.clocks[-1]
     note = ClockNote(
         of=of,
@@ -185,7 +210,20 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
         unplaced=int((~known).sum()),
         unsure=sum(not place.is_certain for place in places),
     )
-    return found, note
+    return Placement(found, sigma, behind, note)
+
+
+def _standstill(at: Floats, sent: Floats, time: Floats) -> Floats:
+    """Result of `standstill` for the simulation times `at` (n,), by the states after the last reset.
+
+    sent, time  send times and simulation times of the server's states, (m,) each, in s
+    """
+    falls = np.flatnonzero(np.diff(time) < 0.0)
+    start = int(falls[-1]) + 1 if len(falls) else 0
+    sent, time = sent[start:], time[start:]
+    order = np.r_[True, np.diff(np.maximum.accumulate(sent)) > 0.0] if len(sent) else np.zeros(0, dtype=bool)
+    sent, time = sent[order], time[order]
+    return standstill(at, sent, time, usual_rate(sent, time))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -72,6 +72,8 @@ class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
                errors were estimated from the measured velocities and are already removed from the residual. None for
                stamps in simulation time
     why_not    one line that says why no cause can be determined; "" if causes can be determined
+    sampling   power of the effort residual that the model itself has at the stamps of the measurement, relative to the
+               power of the residual, from which it is already removed. None if the model's states are not known there
     """
 
     causes: list[Hint] = []
@@ -79,6 +81,7 @@ class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
     explained: float | None = None
     timing: float | None = None
     why_not: str = ""
+    sampling: float | None = None
 
 
 class Search:
@@ -90,8 +93,8 @@ class Search:
     independent  number of the n k samples that count as independent
     possible     function (cause, value) that tells whether the cause can have this value; causes with impossible values
                  are excluded
-    timing       (n, k) effort errors due to inexact time stamps, removed from `residual`; these errors make the causes
-                 less certain
+    removed      (n, k) effort errors that do not come from the robot, each with its own reason, which were removed from
+                 `residual`; these errors make the causes less certain. None for a reason that does not apply
     """
 
     def __init__(
@@ -101,12 +104,12 @@ class Search:
         weights: Floats,
         independent: float,
         possible: Callable[[Key, float], bool],
-        timing: Floats | None = None,
+        removed: Sequence[Floats | None] = (),
     ) -> None:
         self._possible = possible
         self._residual = (residual * weights).ravel()
         self._power = float(self._residual @ self._residual)
-        self._timing = None if timing is None else (timing * weights).ravel()
+        self._removed = [None if each is None else (each * weights).ravel() for each in removed]
         self._plain = columns
         weighted = {key: (each * weights).ravel() for key, each in columns.items()}
         self._columns = {key: each for key, each in weighted.items() if float(each @ each) > 1e-24 * self._power}
@@ -135,13 +138,14 @@ class Search:
         return self._fitted(chosen, alike, sizes) if chosen else [], 1.0 - left
 
     @property
-    def timing(self) -> float | None:
-        """Power of the effort errors due to inexact time stamps, relative to the power of the residual; None for stamps
-        in simulation time.
+    def shares(self) -> tuple[float | None, ...]:
+        """Power of each of the removed effort errors, relative to the power of the residual; None for a reason that
+        does not apply.
         """
-        if self._timing is None or self._power == 0.0:
-            return None
-        return float(self._timing @ self._timing) / self._power
+        return tuple(None if each is None else self._share(each) for each in self._removed)
+
+    def _share(self, removed: Floats) -> float | None:
+        return float(removed @ removed) / self._power if self._power > 0.0 else None
 
     def _evidence(self, worse: float, better: float) -> float:
         """Twice the log likelihood ratio of two fits.
@@ -175,8 +179,10 @@ class Search:
         """
         A = np.stack([self._columns[key] for key in keys], axis=1)
         values, sigmas = self._estimates(A, self._residual)
-        doubts = np.zeros(len(keys)) if self._timing is None else np.hypot(*self._estimates(A, self._timing))
-        totals = np.hypot(sigmas, doubts)
+        totals = sigmas
+        for removed in self._removed:
+            if removed is not None:
+                totals = np.hypot(totals, np.hypot(*self._estimates(A, removed)))
         return [
             Hint(
                 kind=kind,

@@ -10,13 +10,16 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import numpy as np
 
-from nodes.hil.alignment.comparison import Comparison, JointComparison
+from nodes.hil.alignment.comparison import FEWEST_REGULAR, REGULAR_S, Comparison, JointComparison
+from nodes.hil.alignment.irregularities import SETTLING_S
+from nodes.hil.alignment.streams import Floats
 from nodes.hil.identification.causes import KINDS, Hint, ModelErrorHypotheses
 from nodes.hil.report.limits import Limits, angle_text
 
 SMALLEST_DELAY_S = 0.5e-3  # shortest delay reported
 EVEN = 0.5  # a bias explains a position error if the RMS around it is below this fraction of it
 EXPLAINS = 0.5  # least fraction of the effort residual's power that reported causes explain together
+NO_CAUSE = "; no single cause explains it"
 MODEL = ("mass", "gain", "friction", "dry_friction", "backlash")
 
 
@@ -67,13 +70,21 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """All findings and exceeded limits of a comparison.
 
     passed      whether no error measure and no finding exceeds its limit
-    is_certain  False if the uncertainty of the clocks may explain every exceeded limit
+    is_certain  False if inexact times may explain every exceeded limit
     """
 
     passed: bool
     findings: list[Finding]
     exceeded: list[Excess]
     is_certain: bool = True
+
+    def without_certainty(self) -> Diagnosis:
+        """The same diagnosis, in which no finding that exceeds its limit is certain."""
+        findings = [
+            msgspec.structs.replace(each, failed=False, certain=False) if each.failed else each
+            for each in self.findings
+        ]
+        return msgspec.structs.replace(self, findings=findings, is_certain=False)
 
 
 def diagnose(
@@ -82,6 +93,7 @@ def diagnose(
     limits: Limits,
     sliding: Iterable[str] = (),
     clock_sigma_s: float = 0.0,
+    irregular_s: tuple[Floats, Floats] | None = None,
 ) -> Diagnosis:
     """Diagnosis of a comparison.
 
@@ -89,25 +101,97 @@ def diagnose(
     sliding        joints whose positions are in metres
     clock_sigma_s  standard deviation of the stamps' simulation time (s); a delay of less than twice this value is not
                    reported
+    irregular_s    (time by which the simulation fell behind the clock, excess length of pauses of the samples), (n,)
+                   each in s, shortly before each pair of the comparison; None if times are regular
     """
     slides = set(sliding)
+    uncertainties = _Uncertainties(comparison, clock_sigma_s, irregular_s)
     exceeded = [each for joint in comparison.joints for each in _excess(joint, limits, joint.name in slides)]
     findings = [*_dead(comparison, slides), *_delays(comparison, hints, limits, clock_sigma_s), *_causes(hints, limits)]
     findings += _biases(comparison, hints, findings, limits, slides)
     explained = {finding.of for finding in findings if finding.failed and finding.kind in ("dead_encoder", "bias")}
     model = _has_model_fault(findings, hints)
-    late = _late_by(comparison, clock_sigma_s)
     for name in dict.fromkeys(each.joint for each in exceeded):
         if name not in explained and not model:
-            findings.append(_unexplained(name, exceeded, name in slides, late.get(name, 0.0), clock_sigma_s))
-    failed = bool(exceeded) or any(finding.failed for finding in findings)
-    beyond = any(each.value - late.get(each.joint, 0.0) > each.limit for each in exceeded)
-    for finding in findings:
-        if finding.failed and finding.kind == "delay":
-            beyond = beyond or (abs(finding.value) - 2.0 * clock_sigma_s) * 1e3 > limits.delay_ms
-        elif finding.failed and finding.kind != "position_error":
-            beyond = True
-    return Diagnosis(passed=not failed, findings=findings, exceeded=exceeded, is_certain=beyond or not failed)
+            findings.append(_unexplained(name, exceeded, name in slides))
+    findings = [uncertainties.weigh(finding, exceeded, limits) for finding in findings]
+    is_certain = any(map(uncertainties.is_exceeded_certainly, exceeded)) or any(
+        each.failed and each.certain for each in findings
+    )
+    passed = not exceeded and not any(each.failed for each in findings)
+    settled = [each if each.certain else msgspec.structs.replace(each, failed=False) for each in findings]
+    return Diagnosis(passed=passed, findings=settled, exceeded=exceeded, is_certain=is_certain or passed)
+
+
+class _Uncertainties:
+    """Sizes of the error measures and delays that the inexact times of a comparison may explain.
+
+    An error measure is certain if it exceeds its limit by more than inexact times may explain, over all instants or
+    over the regular ones. Arguments are those of `diagnose`.
+    """
+
+    def __init__(self, comparison: Comparison, clock_sigma_s: float, irregular_s: tuple[Floats, Floats] | None) -> None:
+        pairs, self._clock_s = comparison.pairs, 2.0 * clock_sigma_s
+        rates = np.abs(np.gradient(pairs.predicted, pairs.time, axis=0))
+        behind, paused = irregular_s or (np.zeros(len(pairs.time)), np.zeros(len(pairs.time)))
+        self._behind_s, self._paused_s = float(behind.max()), float(paused.max())
+        self._delay_s = self._clock_s + comparison.delay_uncertainty_s
+        # the joint may have moved, or not moved, at the rates that it had around that time
+        off = (behind + paused)[:, None] * _largest_nearby(rates, pairs.time)
+        is_regular = behind + paused <= REGULAR_S
+        parts = [np.ones(len(pairs.time), dtype=bool), is_regular][: 1 + (int(is_regular.sum()) >= FEWEST_REGULAR)]
+        clock = self._clock_s * rates.max(axis=0)
+        self._least: dict[tuple[str, str], float] = {}
+        for part in parts:
+            for figure, values in _least_errors(pairs.residual[part], off[part]).items():
+                for name, value in zip(comparison.names, (values - clock).tolist(), strict=True):
+                    self._least[name, figure] = max(self._least.get((name, figure), 0.0), value)
+
+    def is_exceeded_certainly(self, excess: Excess) -> bool:
+        """Whether an error measure exceeds its limit by more than inexact times may explain."""
+        return self._least[excess.joint, excess.figure] > excess.limit
+
+    def weigh(self, finding: Finding, exceeded: Iterable[Excess], limits: Limits) -> Finding:
+        """The finding, not certain and with the reason in its text if inexact times may explain it."""
+        if not finding.failed or not finding.certain:
+            return finding
+        if finding.kind == "delay":
+            explained = (abs(finding.value) - self._delay_s) * 1e3 <= limits.delay_ms
+            return msgspec.structs.replace(finding, certain=False) if explained else finding
+        of = [each for each in exceeded if each.joint == finding.of]
+        if finding.kind == "bias":
+            of = [each for each in of if each.figure == "bias"]
+        if finding.kind not in ("position_error", "bias") or any(map(self.is_exceeded_certainly, of)):
+            return finding
+        text = f"{finding.text.removesuffix(NO_CAUSE)}; {self._why}"
+        return msgspec.structs.replace(finding, text=text, certain=False)
+
+    @property
+    def _why(self) -> str:
+        if self._paused_s > max(self._behind_s, self._clock_s):
+            paused = f"{self._paused_s * 1e3:.0f} ms within {SETTLING_S:g} s"
+            return f"pauses of the measurement, up to {paused}, may explain it"
+        if self._behind_s > self._clock_s:
+            return f"the simulation, which fell behind the clock by up to {self._behind_s * 1e3:.0f} ms, may explain it"
+        return f"the uncertainty of its clock, {self._clock_s / 2.0 * 1e3:.2g} ms, may explain it"
+
+
+def _least_errors(residual: Floats, off: Floats) -> dict[str, Floats]:
+    """Least error measures, {figure: (k,)}, of residuals that may each be off.
+
+    residual  measured minus predicted positions (n, k)
+    off       sizes (n, k) by which irregular times may change the residuals
+    """
+    rms = np.sqrt((residual * residual).mean(axis=0)) - np.sqrt((off * off).mean(axis=0))
+    bias = np.abs(residual.mean(axis=0)) - off.mean(axis=0)
+    return {"bias": bias, "rms": rms, "max": (np.abs(residual) - off).max(axis=0)}
+
+
+def _largest_nearby(rates: Floats, time: Floats) -> Floats:
+    """Largest of the rates (n, k) of each joint within SETTLING_S before and after each of the instants `time` (n,)."""
+    first = np.searchsorted(time, time - SETTLING_S)
+    after = np.searchsorted(time, time + SETTLING_S, side="right")
+    return np.stack([rates[a:b].max(axis=0) for a, b in zip(first.tolist(), after.tolist(), strict=True)])
 
 
 def _has_model_fault(findings: Iterable[Finding], hints: ModelErrorHypotheses) -> bool:
@@ -186,7 +270,7 @@ def _causes(hints: ModelErrorHypotheses, limits: Limits) -> Iterator[Finding]:
         )
         failed = 100.0 * size > limits.parameter_percent
         if not hint.certain:
-            text, failed = f"{text} (not certain: ± {_spread(hint)}, as the stamps are uneven in time)", False
+            text = f"{text} (not certain: ± {_spread(hint)}, as the times of the samples are irregular)"
         yield Finding(
             kind=hint.kind,
             of=hint.of,
@@ -218,17 +302,23 @@ def _unexplained_efforts(
     residual = hints.residual or 0.0
     failed = 100.0 * residual > limits.parameter_percent
     text = f"the efforts differ from the model's by {residual:.2%} of them"
-    if hints.timing is not None and hints.timing > EXPLAINS:
+    if why := _may_explain(hints):
         if failed:
-            text += ", which uneven time stamps may explain"
+            text += f", which {why} may explain"
             yield Finding(
-                kind="efforts", of="", value=residual, unit="", text=text, failed=False, limit=limit_text, certain=False
+                kind="efforts", of="", value=residual, unit="", text=text, failed=True, limit=limit_text, certain=False
             )
     elif causes:
         best = max(causes, key=lambda hint: hint.explains)
         text += ", and no single cause explains it"
         text += f" (best: {KINDS[best.kind][1].format(of=best.of)}, {best.explains:.0%})"
         yield Finding(kind="efforts", of="", value=residual, unit="", text=text, failed=failed, limit=limit_text)
+
+
+def _may_explain(hints: ModelErrorHypotheses) -> str:
+    """Irregularities of the measurement that may explain the effort residual; "" if they are too small for this."""
+    reasons = ((hints.timing, "uneven time stamps"), (hints.sampling, "changes of the efforts between the samples"))
+    return " and ".join(text for share, text in reasons if share is not None and share > EXPLAINS)
 
 
 def _spread(hint: Hint) -> str:
@@ -274,19 +364,9 @@ def _biases(
         yield Finding(kind="bias", of=joint.name, value=joint.bias, unit=unit, text=text, failed=True, limit=limit_text)
 
 
-def _late_by(comparison: Comparison, clock_sigma_s: float) -> dict[str, float]:
-    """Return {joint: largest position error (rad or m) due to stamps that are wrong by two standard deviations}."""
-    pairs = comparison.pairs
-    rates = np.abs(np.gradient(pairs.predicted, pairs.time, axis=0)).max(axis=0)
-    return dict(zip(comparison.names, (2.0 * clock_sigma_s * rates).tolist(), strict=True))
-
-
-def _unexplained(name: str, exceeded: list[Excess], slides: bool, late_by: float, clock_sigma_s: float) -> Finding:
+def _unexplained(name: str, exceeded: list[Excess], slides: bool) -> Finding:
     worst = max((each for each in exceeded if each.joint == name), key=lambda each: each.value / each.limit)
-    why = "no single cause explains it"
-    if worst.value <= late_by:
-        why = f"the uncertainty of its clock, {clock_sigma_s * 1e3:.2g} ms, may explain it"
-    text = f"the position of {name} is off: {worst.figure} {angle_text(worst.value, slides)}; {why}"
+    text = f"the position of {name} is off: {worst.figure} {angle_text(worst.value, slides)}{NO_CAUSE}"
     unit = "m" if slides else "rad"
     limit = angle_text(worst.limit, slides)
     return Finding(kind="position_error", of=name, value=worst.value, unit=unit, text=text, failed=True, limit=limit)

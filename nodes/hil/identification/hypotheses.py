@@ -54,7 +54,12 @@ class Explanation:
 
 
 def explain(
-    efforts: Efforts, measured: Stream, applied: Applied | None = None, *, is_timed: bool = False
+    efforts: Efforts,
+    measured: Stream,
+    applied: Applied | None = None,
+    *,
+    is_timed: bool = False,
+    twin: Stream | None = None,
 ) -> Explanation:
     """Model errors that explain the effort residual, the strongest first.
 
@@ -67,9 +72,14 @@ def explain(
     is_timed  whether the simulation times are inexact, because they were computed from readings of clocks. Errors of
               these times falsify the accelerations. This effect is estimated from the measured velocities and
               positions, and is removed; the causes are then less certain
+    twin      states of the model at the stamps of `measured`, simulated with the commands that the robot applied. The
+              effort residual of these states is due to the sampling alone, for example to efforts that changed between
+              two samples. It is removed from the residual of the robot; the causes are then less certain. None: no such
+              states are known
     """
     try:
         motion = motion_of(measured, efforts.names, applied or Applied())
+        sampled = None if twin is None else motion_of(twin, efforts.names, applied or Applied())
     except NoModelError as error:
         return Explanation(ModelErrorHypotheses(why_not=str(error)))
     band = Band(motion)
@@ -80,29 +90,51 @@ def explain(
         even = replace(motion, a=motion.a / passed(motion, band)[:, None])
         timing = band(_model_efforts(efforts, motion) - _model_efforts(efforts, even))
         motion = even
+    known = _Known(timing)
+    if sampled is not None:
+        even = replace(sampled, a=sampled.a / passed(sampled, band)[:, None]) if is_timed else sampled
+        known = _Known(timing, _model_efforts(efforts, even) - even.effort)
     zeros = np.zeros(len(efforts.names))
-    found = _explained(efforts, motion, band, timing, zeros)
+    found = _explained(efforts, motion, band, known, zeros)
     for _ in range(ROUNDS):
         zeros_found = {hint.of: hint.value for hint in found.hints.causes if hint.kind == "encoder_zero"}
         before, zeros = zeros, np.array([zeros_found.get(name, 0.0) for name in efforts.names])
         if not zeros_found or np.abs(zeros - before).max() < LINEAR:
             break
-        closer = _explained(efforts, motion, band, timing, zeros)
+        closer = _explained(efforts, motion, band, known, zeros)
         if (closer.hints.explained or 0.0) < (found.hints.explained or 0.0):
             break
         found = closer
     if timing is None:
-        small = list(_small_plays(efforts, motion, band, found))
+        small = list(_small_plays(efforts, motion, band, known, found))
         found = replace(found, hints=msgspec.structs.replace(found.hints, causes=[*found.hints.causes, *small]))
     return found
 
 
-def _small_plays(efforts: Efforts, motion: Motion, band: Band, found: Explanation) -> Iterator[Hint]:
+@dataclass(frozen=True)
+class _Known:
+    """Parts of the effort residual that do not come from the robot, in N m or N.
+
+    timing    (n, k) effort errors due to inexact simulation times, low-passed; None if the times are exact
+    sampling  (n, k) effort residual of the model's own states at the stamps of the measurement; None if unknown
+    """
+
+    timing: Floats | None
+    sampling: Floats | None = None
+
+    def banded(self, band: Band) -> tuple[Floats | None, Floats | None]:
+        """Both parts, low-passed."""
+        return self.timing, None if self.sampling is None else band(self.sampling)
+
+
+def _small_plays(efforts: Efforts, motion: Motion, band: Band, known: _Known, found: Explanation) -> Iterator[Hint]:
     """Yield hints about backlash that is crossed within a few samples.
 
     Only actuated joints for which no other hint reports backlash are examined.
     """
     off = _model_efforts(efforts, motion) - motion.effort
+    if known.sampling is not None:
+        off = off - known.sampling
     named = {hint.of for hint in found.hints.causes if hint.kind == "backlash"}
     sizes = rms(band(motion.effort))
     for joint in actuated(efforts.mechanism, efforts.names):
@@ -125,33 +157,34 @@ def _model_efforts(efforts: Efforts, motion: Motion) -> Floats:
     return efforts.along(motion.q, motion.v, motion.a)
 
 
-def _explained(efforts: Efforts, motion: Motion, band: Band, timing: Floats | None, zeros: Floats) -> Explanation:
-    """Causes of the effort residual, from the model linearized at the encoder offsets `zeros` (k,) in rad or m.
-
-    timing  (n, k) effort errors due to inexact simulation times, for n samples; None if the times are exact
-    """
+def _explained(efforts: Efforts, motion: Motion, band: Band, known: _Known, zeros: Floats) -> Explanation:
+    """Causes of the effort residual, from the model linearized at the encoder offsets `zeros` (k,) in rad or m."""
     effort = band(motion.effort)
     shifted = replace(motion, q=motion.q - zeros)
     off = _model_efforts(efforts, shifted) - motion.effort
     for joint in np.flatnonzero(zeros):
         off = off + zeros[joint] * efforts.per_position(int(joint), shifted.q, shifted.v, shifted.a)
-    residual = band(off)
+    timing, sampling = known.banded(band)
+    residual = band(off) if sampling is None else band(off) - sampling
     sizes = rms(effort)
     sizes = np.maximum(sizes, 0.01 * sizes.max())  # a joint without an actuator has no measured efforts
     share = float((rms(residual) / sizes).max())
     causes: list[Hint] = []
-    explained, unexplained, timed = None, residual, None
+    shares: tuple[float | None, ...] = (None, None)
+    explained, unexplained = None, residual
     if share >= QUIET:
         weights = 1.0 / np.hypot(band.noise(off), FLOOR * sizes)
         columns = dict(_regressors(efforts, [band(each) for each in (shifted.q, shifted.v, shifted.a)], effort))
         _drop_noisy_gains(columns, residual, effort)
         columns |= _plays(efforts, motion, band, residual)
         independent = motion.independent * residual.shape[1]
-        search = Search(residual, columns, weights, independent, _possible(efforts), timing)
-        (causes, explained), timed = search.causes(sizes), search.timing
+        search = Search(residual, columns, weights, independent, _possible(efforts), (timing, sampling))
+        (causes, explained), shares = search.causes(sizes), search.shares
         for cause in causes:
             unexplained = unexplained - cause.value * columns[cause.kind, cause.of]
-    found = ModelErrorHypotheses(causes=causes, residual=share, explained=explained, timing=timed)
+    found = ModelErrorHypotheses(
+        causes=causes, residual=share, explained=explained, timing=shares[0], sampling=shares[1]
+    )
     return Explanation(found, efforts.names, band.thinned(motion.time), effort, residual, unexplained)
 
 

@@ -75,7 +75,7 @@ class LivePrediction:
         Yields (residual, predicted velocities) for each pair that is now complete.
         """
         if isinstance(message, JointCommand):
-            if 0 < self._last_command < message.seq - 1:
+            if message.seq > self._last_command + 1:  # sequence numbers begin at 1
                 self.commands_lost += message.seq - 1 - self._last_command
             self._last_command = message.seq
         self._waiting.append(message)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.hil.alignment.stamps import SERVER
+from nodes.hil.alignment.stamps import SERVER, UNKNOWN_S
 from nodes.hil.alignment.streams import Floats, Stream, StreamError
 from nodes.hil.clocks.recorded import simulation_time
 from nodes.hil.prediction.command_replay import FIRST_S, CommandAges, retraced
@@ -78,17 +78,36 @@ def prediction(recording: Recording, applied: str, recorded: Stream, sim: Mappin
             f"the start of the plan's model differs from the first recorded state by {off:.3g} rad or m; "
             f"a difference of at most {SAME_START:g} is permitted"
         )
-    return Prediction(stream, ages.text, _missing_commands(recording[applied]))
+    caveat = _missing_commands(recording[applied]) or _commands_at_unknown_times(recording[applied], times)
+    return Prediction(stream, ages.text, caveat)
 
 
 def _missing_commands(commands: Columns) -> str:
     """One line about applied commands that are missing in the recording; "" if none is missing.
 
-    A gap in the sequence numbers shows that commands are missing.
+    A gap in the sequence numbers, which begin at 1, shows that commands are missing.
     """
-    seq = commands["seq"]
+    seq = np.r_[0, commands["seq"]]
     lost = int((np.diff(seq)[np.diff(seq) > 0] - 1).sum())
     return f"{lost} of the commands that the robot applied were lost on their way to the recorder" if lost else ""
+
+
+def _commands_at_unknown_times(commands: Columns, times: Floats) -> str:
+    """One line about applied commands that acted at unknown instants between known ones; "" if there are none.
+
+    The model applies such a command together with the command before it. This is of no consequence if the stamps of the
+    two, or the known instants around it, are at most UNKNOWN_S apart.
+
+    times  simulation times of the commands (s), NaN where unknown
+    """
+    stamps, known = np.asarray(commands["timestamp"], dtype=float), np.flatnonzero(np.isfinite(times))
+    before = np.searchsorted(known, np.arange(len(times)), side="right") - 1
+    between = (before >= 0) & (before < len(known) - 1) & ~np.isfinite(times)
+    index = np.flatnonzero(between)
+    last, following = known[before[index]], known[before[index] + 1]
+    apart = np.minimum(times[following] - times[last], np.abs(stamps[index] - stamps[last]))
+    count = int((apart > UNKNOWN_S).sum())
+    return f"{count} of the commands that the robot applied acted at unknown instants" if count else ""
 
 
 def _changed(recording: Recording) -> str:

@@ -14,8 +14,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from nodes.hil.alignment.irregularities import old_samples, paused
 from nodes.hil.alignment.streams import Floats, Stream, StreamError, stream_of
-from nodes.hil.clocks.recorded import ClockNote, simulation_time
+from nodes.hil.clocks.recorded import ClockNote, place
 from nodes.hil.prediction.recorded_commands import prediction
 from nodes.hil.report.limits import Limits
 from nodes.hil.report.run_notes import guard_actions, run_notes
@@ -28,6 +29,29 @@ STEP_KNOWN_S = 0.1  # largest uncertainty of the instant at which another clock 
 
 
 @dataclass(frozen=True)
+class TimeIrregularities:
+    """Irregularities of the times of a stream; (n,) each, in s.
+
+    time        simulation times of the n samples
+    behind_s    times by which the simulation fell behind the clock shortly before
+    paused_s    excess lengths of the pauses of the samples shortly before
+    """
+
+    time: Floats
+    behind_s: Floats
+    paused_s: Floats
+
+    def at(self, time: Floats) -> tuple[Floats, Floats]:
+        """Return (`behind_s`, `paused_s`) at the simulation times `time` (m,), interpolated."""
+        return np.interp(time, self.time, self.behind_s), np.interp(time, self.time, self.paused_s)
+
+    def irregular_s(self, time: Floats) -> Floats:
+        """Sum of both at the simulation times `time` (m,)."""
+        behind, paused_s = self.at(time)
+        return behind + paused_s
+
+
+@dataclass(frozen=True)
 class Source:
     """One of the two compared streams and its origin: file, topic, and the clock that stamped it (None for simulation
     time).
@@ -35,6 +59,7 @@ class Source:
     driven  description of the commands with which the model was simulated again; "" if the states are the recorded ones
     caveat  one line that says why the states may differ for a reason other than the robot; "" if there is no such
             reason
+    irregularities  those of the times of the samples; None for stamps in simulation time
     """
 
     file: str
@@ -44,6 +69,7 @@ class Source:
     clock: ClockNote | None = None
     driven: str = ""
     caveat: str = ""
+    irregularities: TimeIrregularities | None = None
 
 
 @dataclass(frozen=True)
@@ -176,7 +202,8 @@ def _driven(recording: Recording, applied: str, recorded: Source, sim: Mapping[s
         found = prediction(recording, applied, recorded.stream, sim)
     except StreamError as error:
         why = f"{applied} is not used, so that commands which came late count as a lag of the robot: {error}"
-        return replace(recorded, stream=replace(recorded.stream, notes=(*recorded.stream.notes, why)))
+        caveat = f"commands that came late may explain it: {error}" if sim.get("mode") == "realtime" else ""
+        return replace(recorded, stream=replace(recorded.stream, notes=(*recorded.stream.notes, why)), caveat=caveat)
     stream = replace(found.stream, notes=(*recorded.stream.notes, *filter(None, [found.caveat])))
     return replace(recorded, stream=stream, driven=found.driven, caveat=found.caveat)
 
@@ -191,14 +218,21 @@ def _source(recording: Recording, topic: str) -> Source:
             "name a topic with joint states"
         )
     what = f"{recording.path.name} {topic}"
-    placed = simulation_time(recording, topic, what)
+    placed = place(recording, topic, what)
     if placed is None:
         return Source(str(recording.path), topic, stream_of(columns, what), recording.truncated)
-    time, clock = placed
-    known = np.isfinite(time)
+    time = placed.time
+    old = old_samples(np.asarray(columns["timestamp"], dtype=float))
+    known = np.isfinite(time) & ~old
     known[known] = _rises(time[known])
     stream = stream_of({name: column[known] for name, column in {**columns, "timestamp": time}.items()}, what)
-    return Source(str(recording.path), topic, stream, recording.truncated, clock)
+    if left_out := int(old.sum()):
+        note = f"{what}: {left_out} samples that may be older than their stamps, as they follow a pause, are left out"
+        stream = replace(stream, notes=(*stream.notes, note))
+    last = int(np.flatnonzero(known)[-len(stream.time)])  # the stream begins after the last reset
+    known[:last] = False
+    irregularities = TimeIrregularities(time[known], placed.behind_s[known], paused(stream.time))
+    return Source(str(recording.path), topic, stream, recording.truncated, placed.note, irregularities=irregularities)
 
 
 def _topic(recording: Recording, leaves: tuple[str, ...]) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from nodes.hil.alignment.comparison import Comparison, JointComparison, compare
-from nodes.hil.alignment.streams import Gap
+from nodes.hil.alignment.comparison import Comparison, JointComparison, compare, no_irregularity
+from nodes.hil.alignment.streams import Gap, Stream, at_times
 from nodes.hil.clocks.recorded import ClockNote
 from nodes.hil.identification.causes import ModelErrorHypotheses
 from nodes.hil.identification.diagnosis import Diagnosis, Excess, Finding, diagnose
@@ -47,9 +48,10 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole report as data, in rad, m, s and N m.
 
-    outcome   "passed", "failed" or "not certain". It is "not certain" if the uncertainty of the clocks may explain
-              every exceeded limit, if a clock jumped at an unknown instant, if the prediction may be wrong, or if a
-              guard held the robot stopped at the end of the run
+    outcome   "passed", "failed" or "not certain". It is "not certain" if irregular times of the measurement may explain
+              every exceeded limit, if a clock jumped at an unknown instant, if the prediction may be wrong, if most
+              instants have no partner, or if a guard held the robot stopped at the end of the run. No finding is then
+              certain
     reason    one line that gives the reason for the outcome; "" for "passed"
     passed    whether the outcome is "passed"
     delay_s   common delay of the measurement (s), which is corrected in the error measures of the joints; 0 if no delay
@@ -83,11 +85,20 @@ class Compared:
 
     def __init__(self, case: Case, limits: Limits) -> None:
         self.case = case
-        self.comparison: Comparison = compare(case.measured.stream, case.predicted.stream)
-        self.explanation = _explanation(case, self.comparison)
         sigma = math.hypot(*(each.clock.uncertainty_s for each in (case.measured, case.predicted) if each.clock))
-        found: Diagnosis = diagnose(self.comparison, self.explanation.hints, limits, case.sliding, sigma)
-        outcome, reason = _outcome(found, case)
+
+        irregularities = case.measured.irregularities
+        self.comparison: Comparison = compare(
+            case.measured.stream,
+            case.predicted.stream,
+            irregular_s=no_irregularity if irregularities is None else irregularities.irregular_s,
+        )
+        self.explanation = _explanation(case, self.comparison)
+        irregular = None if irregularities is None else irregularities.at(self.comparison.pairs.time)
+        found: Diagnosis = diagnose(self.comparison, self.explanation.hints, limits, case.sliding, sigma, irregular)
+        outcome, reason = _outcome(found, case, self.comparison)
+        if outcome == "not certain":
+            found = found.without_certainty()
         self.verdict = Verdict(
             outcome=outcome,
             reason=reason,
@@ -107,9 +118,11 @@ class Compared:
         )
 
 
-def _outcome(found: Diagnosis, case: Case) -> tuple[Outcome, str]:
+def _outcome(found: Diagnosis, case: Case, comparison: Comparison) -> tuple[Outcome, str]:
     if found.passed and case.held:
         return "not certain", f"the commanded motion was not compared to its end: {case.held}"
+    if comparison.unpaired > len(comparison.pairs.time):
+        return "not certain", f"{comparison.unpaired} instants have no partner, more than were compared"
     if found.passed:
         return "passed", ""
     if any(each.clock is not None and each.clock.unsure for each in (case.measured, case.predicted)):
@@ -117,7 +130,7 @@ def _outcome(found: Diagnosis, case: Case) -> tuple[Outcome, str]:
     if case.predicted.caveat:
         return "not certain", case.predicted.caveat
     if not found.is_certain:
-        return "not certain", "the uncertainty of the robot's clock may explain all values beyond their limits"
+        return "not certain", "the irregular times of the measurement may explain all values beyond their limits"
     texts = [each.text for each in found.findings if each.failed]
     texts += [f"{each.figure} of {each.joint} is beyond its limit" for each in found.exceeded]
     return "failed", texts[0]
@@ -153,9 +166,29 @@ def _explanation(case: Case, comparison: Comparison) -> Explanation:
     applied = Applied(case.hold_s, predicted if case.same_efforts else None, comparison.delay_s)
     try:
         model = Efforts(model_of(case.robot, case.parameters))
-        return explain(model, case.measured.stream, applied, is_timed=case.is_timed)
+        found = _twin(case.measured.stream, predicted, comparison.delay_s) if case.predicted.driven else None
+        measured, twin = found or (case.measured.stream, None)
+        return explain(model, measured, applied, is_timed=case.is_timed, twin=twin)
     except NoModelError as error:
         return _silent(str(error))
+
+
+def _twin(measured: Stream, predicted: Stream, delay_s: float) -> tuple[Stream, Stream] | None:
+    """Return (part of the measurement that the model's states cover, the model's states at its stamps).
+
+    None if the model's states have no velocities or efforts, or cover fewer than two stamps.
+
+    predicted  states of the model at each time step, simulated with the commands that the robot applied
+    delay_s    delay of the measurement (s)
+    """
+    time = predicted.time
+    covered = measured.within(float(time[0]) + delay_s, float(time[-1]) + delay_s)
+    if covered is None or predicted.velocity is None or predicted.effort is None:
+        return None
+    at = covered.time - delay_s
+    step = np.searchsorted(time, at - 0.5 * predicted.period_s).clip(0, len(time) - 1)
+    position, velocity = (at_times(at, time, each) for each in (predicted.position, predicted.velocity))
+    return covered, Stream(covered.time, predicted.names, position, velocity, predicted.effort[step])
 
 
 def _silent(why: str) -> Explanation:
