@@ -237,9 +237,10 @@ def test_a_position_error_that_the_clock_may_explain_says_so() -> None:
     off = wave(t) + np.stack([0.0 * t, 0.05 * np.sin(17.0 * t)], axis=1)
     compared = compare(stream(t, off), stream(t, wave(t)))
     (found,) = diagnose(compared, ModelErrorHypotheses(), Limits(), clock_sigma_s=0.02).findings
-    assert found.failed
+    assert (found.failed, found.certain) == (False, False)
     assert found.text.endswith("; the uncertainty of its clock, 20 ms, may explain it")
     (found,) = diagnose(compared, ModelErrorHypotheses(), Limits(), clock_sigma_s=0.001).findings
+    assert (found.failed, found.certain) == (True, True)
     assert found.text.endswith("; no single cause explains it")
 
 
