@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from robots.importing.rotations import normalized
 from sim_core.mechanism import Mechanism, Shape
 from sim_core.spatial import quaternions_from_rotations, rotation_from_quaternion
 
@@ -42,8 +43,7 @@ def quaternion_of(R: Array) -> Array:
 
 def rotation_of(quaternion: Iterable[float]) -> Array:
     """Rotation matrix (3, 3) of a nonzero quaternion (w, x, y, z) of any norm."""
-    e = np.array(tuple(quaternion), dtype=float)
-    return np.asarray(rotation_from_quaternion(e / np.linalg.norm(e)))
+    return np.asarray(rotation_from_quaternion(normalized(tuple(quaternion))))
 
 
 def rotation_to(direction: Array) -> Array:

@@ -8,6 +8,7 @@ and axes, because MuJoCo's own diagonalization of a full matrix leaves products 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from xml.etree.ElementTree import Element, SubElement
@@ -15,7 +16,6 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from robots.export.attributes import (
-    Array,
     boxed,
     boxed_meshes,
     comment,
@@ -28,11 +28,13 @@ from robots.export.attributes import (
     rotation_of,
     title,
 )
-from robots.export.closures import Mimic, PointClosure, constraints_of, gap_of, mimics_of, point_closures
-from robots.export.exact import exact_axis, exact_offset, exact_quaternion
+from robots.export.closures import constraints_of, point_closures
+from robots.export.exact import exact_axis, exact_offset
 from robots.export.joint_parts import left_out, servos_left_out, velocity_limits_left_out
 from robots.export.mjcf_contacts import add_contacts, pairs_of
-from robots.export.orientations import at_reference, starts_of
+from robots.export.mjcf_equalities import add_equalities, add_line, add_sites, welds_of
+from robots.export.mjcf_numbers import add_exact_numbers
+from robots.export.orientations import at_reference, quaternion_in_file, starts_of
 from robots.export.tree import (
     NO_LIMIT,
     Branch,
@@ -55,13 +57,15 @@ from sim_core.mechanism import (
     Body,
     Distance,
     Joint,
+    JointRelation,
     Mechanism,
     Shape,
     Spring,
-    Vector3,
 )
 from sim_core.mobility import with_contact_stiffness
+from sim_core.spatial import rotation_about
 
+NEARLY = 1e-12  # m, and of entries of a rotation: rounding
 SMALLEST = 1e-15  # kg and kg m2: least mass and moments of a moving body in MuJoCo
 EXPRESSIBLE = {"armature", "spring", "Coulomb friction"}  # parts of joints
 KINDS = {"revolute": "hinge", "prismatic": "slide", "spherical": "ball", "free": "free"}
@@ -89,17 +93,19 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     owner = f"robot {mechanism.name!r}"
     whole = [at_reference(branch, mechanism, owner) for branch in branches_of(mechanism)]
     mechanism = with_contact_stiffness(mechanism)
-    met = point_closures(mechanism, whole)
+    welds = welds_of(mechanism)
+    welded = [part for weld in welds for part in weld.parts]
+    met = [meeting for meeting in point_closures(mechanism, whole) if meeting.parts[0] not in welded]
     held = [c for c in mechanism.constraints if isinstance(c, Distance)]
-    mimics = mimics_of(mechanism)
-    relations = [mimic.relation for mimic in mimics]
+    relations = [c for c in mechanism.constraints if isinstance(c, JointRelation)]
     merged, branches = _merge(whole, owner)
     pairs = pairs_of(mechanism, {GROUND, *[branch.body.name for branch in branches]}, _fixed_of(branches))
     touching = {contact.name for pair in pairs for contact in pair.contacts}
-    notes = closing(mechanism, [*constraints_of(met), *held, *relations], open_tree, "MJCF", touching)
-    if met or held or mimics:
-        names = [*[meeting.name for meeting in met], *[rod.name for rod in held], *[each.name for each in relations]]
-        closed = ", ".join(map(repr, names))
+    notes = closing(mechanism, [*constraints_of(met), *welded, *held, *relations], open_tree, "MJCF", touching)
+    soft = [*[each.name for each in met], *[weld.together.name for weld in welds]]
+    soft += [*[rod.name for rod in held], *[each.name for each in relations]]
+    if soft:
+        closed = ", ".join(map(repr, soft))
         notes.append(f"MuJoCo closes loops by soft constraints; small gaps may open at {closed}")
     notes += boxed_meshes(mechanism)
     notes += left_out(mechanism, EXPRESSIBLE, "MJCF")
@@ -115,16 +121,19 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     SubElement(SubElement(root, "default"), "geom", SEEN)
     elements = {GROUND: SubElement(root, "worldbody")}
     for branch in branches:
-        notes += _check_inertia(branch, owner)
+        notes += _check_inertia(branch, branches, owner)
         elements[branch.body.name] = _write(elements[branch.parent], branch, mechanism)
     notes += add_contacts(root, elements, mechanism, pairs)
     _add_springs(root, elements, mechanism)
-    _add_equalities(root, elements, met, held, poses_at(whole, {}))
-    _add_relations(root, mimics)
+    refs = {motion.name: motion.ref for branch in branches for motion in branch.motions}
+    add_equalities(root, elements, mechanism, [*met, *welds, *held], refs, poses_at(whole, refs))
     _add_actuators(root, mechanism)
     _add_start(root, whole, elements[GROUND], mechanism)
-    for kind in ("body", "joint", "site", "spatial", "pair"):
-        require_unique(owner, kind, [e.attrib["name"] for e in root.iter(kind) if "name" in e.attrib])
+    add_exact_numbers(root, elements, mechanism, welds)
+    for kind in ("body", "joint", "site"):
+        require_unique(owner, kind, [e.attrib["name"] for e in elements[GROUND].iter(kind) if "name" in e.attrib])
+    for kind, sections in (("tendon", "tendon"), ("constraint", "equality"), ("pair", "contact")):
+        require_unique(owner, kind, [e.attrib["name"] for section in root.findall(sections) for e in section])
     for place, line in enumerate([title(mechanism), *notes]):
         root.insert(place, comment(line))
     return Export(document(root), tuple(notes))
@@ -132,6 +141,8 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
 
 def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list[Branch]]:
     """Merge each massless moving body with its only child body, because MuJoCo refuses moving bodies without mass.
+
+    A massless body to which a body with mass is fixed is not merged, because MuJoCo accepts it.
 
     Returns ({massless body: body with which it is merged}, the remaining branches). A branch is a body with its
     connection to its parent body. Raises InvalidRequest for a massless moving body that cannot be merged.
@@ -145,7 +156,7 @@ def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list
             merged = {a: branch.body.name if b == branch.parent else b for a, b in merged.items()}
             merged[branch.parent] = branch.body.name
             branch = _joined(before, branch, owner)
-        if is_massless(branch.body) and branch.motions:
+        if is_massless(branch.body) and branch.motions and not _carries_mass(branch.body, branches):
             behind = [other.body.name for other in branches if other.parent == branch.body.name]
             if len(behind) != 1:
                 carried = ", ".join(map(repr, behind)) or "nothing"
@@ -157,6 +168,12 @@ def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list
         else:
             kept.append(branch)
     return merged, kept
+
+
+def _carries_mass(body: Body, branches: Sequence[Branch]) -> bool:
+    """Whether a body with mass is fixed to a body, directly or by other bodies."""
+    fixed = [other.body for other in branches if other.parent == body.name and not other.motions]
+    return any(not is_massless(each) or _carries_mass(each, branches) for each in fixed)
 
 
 def _fixed_of(branches: Sequence[Branch]) -> set[str]:
@@ -183,6 +200,9 @@ def _joined(first: Branch, second: Branch, owner: str) -> Branch:
                 f"{owner}: body {first.body.name!r} on the {motion.kind} joint {motion.name!r} has no mass and cannot "
                 f"be merged with {second.body.name!r} for MuJoCo; give it a mass"
             )
+    shifted = _with_reference(second)
+    if shifted is not None:
+        return replace(shifted, parent=first.parent, p=first.p, R=first.R, motions=first.motions + shifted.motions)
     early = tuple(motion.expressed_in(second.p, second.R) for motion in first.motions)
     return replace(
         second,
@@ -193,18 +213,45 @@ def _joined(first: Branch, second: Branch, owner: str) -> Branch:
     )
 
 
-def _check_inertia(branch: Branch, owner: str) -> list[str]:
+def _with_reference(branch: Branch) -> Branch | None:
+    """The branch with a `ref` of its only motion, for which its frame is that of its parent at this position.
+
+    None for a branch that has this frame already, or at no position. An import of such a branch reads the same joint.
+    """
+    if len(branch.motions) != 1 or (np.array_equal(branch.R, np.eye(3)) and not branch.p.any()):
+        return None
+    (motion,) = branch.motions
+    x, y, z = motion.axis.tolist()
+    if motion.kind == "prismatic":
+        ref, turn = -float(branch.p @ motion.axis), np.eye(3)
+        p = -ref * motion.axis
+    elif motion.kind == "revolute":
+        turned = np.array([branch.R[2, 1], branch.R[0, 2], branch.R[1, 0]])
+        turned = turned - np.array([branch.R[1, 2], branch.R[2, 0], branch.R[0, 1]])
+        ref = -math.atan2(float(turned @ motion.axis), float(np.trace(branch.R)) - 1.0)
+        turn = np.asarray(rotation_about((x, y, z), -ref))
+        p = motion.point - turn @ motion.point
+    else:
+        return None
+    near = np.abs(p - branch.p).max() < NEARLY and np.abs(turn - branch.R).max() < NEARLY
+    return replace(branch, p=np.zeros(3), R=np.eye(3), motions=(replace(motion, ref=ref),)) if near else None
+
+
+def _check_inertia(branch: Branch, branches: Sequence[Branch], owner: str) -> list[str]:
     """Check whether MuJoCo accepts a body's inertia.
 
     MuJoCo refuses a largest principal moment above the sum of the other two, even if the excess is a rounding error.
     Such a moment is lowered on export, and a list with a note about this is returned; otherwise [] is returned. Raises
     InvalidRequest for an inertia that MuJoCo refuses for other reasons.
+
+    branches  the branches of all bodies of the file
     """
     wrong = impossible_inertia(branch.body)
     if wrong:
         raise InvalidRequest(f"{owner}: {wrong}; correct the inertia, because MuJoCo refuses this body")
     moments = principal_moments(branch.body)[0]
-    if branch.motions and min(mass_of(branch.body), *moments) < SMALLEST:
+    alone = branch.motions and not _carries_mass(branch.body, branches)
+    if alone and min(mass_of(branch.body), *moments) < SMALLEST:
         raise InvalidRequest(
             f"{owner}: body {branch.body.name!r} has mass {mass_of(branch.body):g} kg and the principal moments of "
             f"inertia {numbers(moments)} kg m2; each must be at least {SMALLEST:g}, because MuJoCo refuses lighter "
@@ -221,7 +268,7 @@ def _write(parent: Element, branch: Branch, mechanism: Mechanism) -> Element:
     joint = branch.joint
     alone = len(branch.motions) == 1 and joint.kind in ("revolute", "prismatic", "spherical")
     p = exact_offset(np.array(joint.parent_point), branch.R @ np.array(joint.child_point)) if alone else branch.p
-    pose = {"pos": numbers(p), "quat": numbers(exact_quaternion(branch.R))}
+    pose = {"pos": numbers(p), "quat": numbers(quaternion_in_file(branch, mechanism))}
     element = SubElement(parent, "body", {"name": branch.body.name, **pose})
     for motion in branch.motions:
         if alone and joint.kind != "spherical":
@@ -241,6 +288,8 @@ def _write_motion(body: Element, motion: Motion) -> None:
         element.set("pos", numbers(motion.point))
     if motion.axis.any():
         element.set("axis", numbers(motion.axis))
+    if motion.ref != 0.0:
+        element.set("ref", numbers([motion.ref]))
     joint = motion.joint
     if joint is not None and value(joint.damping) != 0.0:
         element.set("damping", numbers([value(joint.damping)]))
@@ -306,36 +355,9 @@ def _geometries(shape: Shape, thickness: float) -> Iterator[dict[str, str]]:
             yield {"type": "capsule", "size": numbers([thickness]), "fromto": numbers([*start, *end]), **look}
 
 
-def _add_site(elements: dict[str, Element], name: str, body: str, point: Vector3) -> str:
-    if body not in elements:
-        raise InvalidRequest(
-            f"end {name!r} of a spring or constraint is on body {body!r}, which moves without mass, and MuJoCo refuses "
-            "such bodies; give the body a mass"
-        )
-    SubElement(elements[body], "site", name=name, pos=numbers(point))
-    return name
-
-
-def _add_sites(elements: dict[str, Element], item: Spring | PointClosure | Distance) -> tuple[str, str]:
-    """Add a site at each end of a spring, point closure or distance; returns the names of both sites."""
-    return (
-        _add_site(elements, f"{item.name}.a", item.body_a, item.point_a),
-        _add_site(elements, f"{item.name}.b", item.body_b, item.point_b),
-    )
-
-
-def _add_line(root: Element, name: str, ends: Sequence[str]) -> Element:
-    """Add a straight tendon between the sites `ends`."""
-    section = root.find("tendon")
-    spatial = SubElement(SubElement(root, "tendon") if section is None else section, "spatial", name=name)
-    for end in ends:
-        SubElement(spatial, "site", site=end)
-    return spatial
-
-
 def _add_springs(root: Element, elements: dict[str, Element], mechanism: Mechanism) -> None:
     for spring in mechanism.springs:
-        line = _add_line(root, spring.name, _add_sites(elements, spring))
+        line = add_line(root, spring.name, add_sites(elements, spring))
         length = _zero_length(spring)
         line.set("springlength", numbers([value(spring.rest_length) if length is None else length]))
         line.set("stiffness", numbers([value(spring.stiffness)]))
@@ -349,45 +371,6 @@ def _zero_length(spring: Spring) -> float | None:
     """
     stiffness, pull, length = value(spring.stiffness), value(spring.pretension), value(spring.rest_length)
     return length if pull == 0.0 else length - pull / stiffness if pull <= stiffness * length else None
-
-
-def _add_equalities(
-    root: Element,
-    elements: dict[str, Element],
-    met: Sequence[PointClosure],
-    held: Sequence[Distance],
-    poses_at_zero: dict[str, tuple[Array, Array]],
-) -> None:
-    """Add the constraints that close loops to the MJCF document `root`.
-
-    elements       {body: XML element of the body}
-    met            pairs of coinciding points, each added as a `connect` equality
-    held           constant distances, each added as a tendon of fixed length
-    poses_at_zero  {body: (position p_WB, rotation matrix R_WB)} with all joints at position 0
-    """
-    if not met and not held:
-        return
-    equality = Element("equality")
-    for meeting in met:
-        ends = _add_sites(elements, meeting)
-        SubElement(equality, "connect", name=meeting.name, site1=ends[0], site2=ends[1])
-    for distance in held:
-        _add_line(root, distance.name, _add_sites(elements, distance))
-        # MuJoCo measures the length relative to that with all joints at zero
-        offset = distance.length - np.linalg.norm(gap_of(distance, poses_at_zero))
-        length = numbers([offset, 0.0, 0.0, 0.0, 0.0])
-        SubElement(equality, "tendon", name=distance.name, tendon1=distance.name, polycoef=length)
-    root.append(equality)
-
-
-def _add_relations(root: Element, mimics: Sequence[Mimic]) -> None:
-    """Add relations between two joint positions as joint equalities."""
-    section = root.find("equality")
-    for mimic in mimics:
-        section = SubElement(root, "equality") if section is None else section
-        polynomial = numbers([mimic.offset, mimic.multiplier, 0.0, 0.0, 0.0])
-        names = {"name": mimic.relation.name, "joint1": mimic.follower, "joint2": mimic.leader}
-        SubElement(section, "joint", {**names, "polycoef": polynomial})
 
 
 def _add_actuators(root: Element, mechanism: Mechanism) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from robots.export.attributes import Array, numbers, quaternion_of, rotation_of
+from robots.export.exact import exact_quaternion
 from robots.export.tree import Branch
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import GROUND, Joint, Mechanism
@@ -64,6 +65,18 @@ def starts_of(branch: Branch, mechanism: Mechanism) -> dict[str, tuple[Numbers, 
         whole = quaternion_product(conjugate(_reference(joint)), quaternion)
     w = angular_velocity_of_step(q[-3:], v[-3:])
     return {joint.name: ((*place, *map(float, whole)), (*v[:-3], *map(float, w)))}
+
+
+def quaternion_in_file(branch: Branch, mechanism: Mechanism) -> Numbers:
+    """Quaternion w x y z of a body's frame in the MJCF file, relative to the parent body.
+
+    branch  a body with its connection to the parent body, as `at_reference` returned it
+    """
+    joint = branch.joint
+    if joint.kind != "free":
+        return exact_quaternion(branch.R)
+    quaternion = joint.spring.rest_quaternion if joint.spring is not None else _start_pose(joint, mechanism)[1]
+    return tuple(map(float, quaternion_product(quaternion_of(np.array(joint.rotation, dtype=float)), quaternion)))
 
 
 def _check_free(joint: Joint, owner: str) -> None:

@@ -41,8 +41,10 @@ class Motion:
     point  point on the axis, m
     joint  joint whose damping, load, limits and actuators belong to this degree of freedom; None for the two
            translations of a planar joint
+    ref    position, rad or m, at which the body has the pose of the branch
+
     The axis and the point are expressed in the frame of the body, at the pose that the body has relative to the parent
-    while this and all later degrees of freedom are at position 0.
+    while this and all later degrees of freedom are at the position `ref`.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Motion:
     axis: Array
     point: Array
     joint: Joint | None
+    ref: float = 0.0
 
     def expressed_in(self, p: Array, R: Array) -> Motion:
         """The same motion expressed in another frame, which has the position p and the rotation R in the motion's

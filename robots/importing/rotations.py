@@ -1,4 +1,4 @@
-"""Rotations and axes as written in model files: roll, pitch and yaw, and axes in the child's frame."""
+"""Rotations and axes as written in model files: roll, pitch and yaw, quaternions, and axes in the child's frame."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim_core.mechanism import Matrix3, Vector3
+from sim_core.spatial import rotation_about
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -38,12 +39,38 @@ def _cos_sin(angle: float) -> tuple[float, float]:
     return math.cos(angle), math.sin(angle)
 
 
+def rotation_about_axis(axis: tuple[float, float, float], angle: float) -> Array:
+    """Rotation matrix (3, 3) of a rotation by `angle`, rad, about a unit `axis`.
+
+    For a right angle about a coordinate axis, given with at least 15 digits, all entries are exactly 0 or +-1.
+    """
+    c, s = _cos_sin(angle)
+    if c * s == 0.0 and sum(map(bool, axis)) == 1:
+        return rotation_rpy([angle * along for along in axis])
+    return np.asarray(rotation_about(axis, angle))
+
+
+def normalized(quaternion: Sequence[float]) -> Array:
+    """The quaternion (4,) scaled to norm 1, for one that is not zero.
+
+    One whose norm is 1 up to rounding is unchanged, so that normalizing again changes nothing.
+    """
+    e = np.array(quaternion, dtype=float)
+    norm = float(np.linalg.norm(e))
+    return e if abs(norm - 1.0) < TINY else e / norm
+
+
 def turned_axis(R: Array, axis: Sequence[float]) -> Vector3:
     """Unit vector R axis / |axis| (3,) in the parent's frame, for a nonzero `axis` in the child's frame.
 
     Components below TINY are rounding errors and become 0.
     """
     return vector(_direction(R @ _direction(np.array(axis, dtype=float))))
+
+
+def unit_vector(along: Array) -> Vector3:
+    """The unit vector (3,) along a nonzero vector; components below TINY are rounding errors and become 0."""
+    return vector(_direction(along))
 
 
 def _direction(along: Array) -> Array:

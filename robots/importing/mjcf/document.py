@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from robots.importing.mjcf.schema import CHILDREN
+from robots.importing.rotations import normalized, rotation_about_axis
 from robots.importing.xml_reader import Element, read_xml
-from sim_core.spatial import rotation_about, rotation_from_quaternion
+from sim_core.spatial import quaternions_from_rotations, rotation_from_quaternion
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -109,16 +110,27 @@ class Angles:
             element.fail(f"the element has two orientations, {given[0]!r} and {given[1]!r}; give only one")
         return getattr(self, f"_{given[0]}")(element) if given else np.eye(3)
 
+    def quaternion_of(self, element: Element) -> tuple[float, float, float, float]:
+        """Unit quaternion w x y z of an element's orientation attribute; that of a `quat` has the sign in the file."""
+        R = self.rotation_of(element)
+        e = (
+            normalized(element.numbers("quat", 4))
+            if "quat" in element.attributes
+            else quaternions_from_rotations(R[None])[0]
+        )
+        w, x, y, z = (e + 0.0).tolist()
+        return w, x, y, z
+
     def _quat(self, element: Element) -> Array:
-        quat = np.array(element.numbers("quat", 4))
-        if not quat.any():
+        quat = element.numbers("quat", 4)
+        if not any(quat):
             element.fail("quat is 0 0 0 0; give a quaternion with a norm above 0")
-        return np.asarray(rotation_from_quaternion(quat / np.linalg.norm(quat)))
+        return np.asarray(rotation_from_quaternion(normalized(quat)))
 
     def _axisangle(self, element: Element) -> Array:
         x, y, z, angle = element.numbers("axisangle", 4)
         a, b, c = unit(element, "axisangle", (x, y, z)).tolist()
-        return np.asarray(rotation_about((a, b, c), angle * self.unit))
+        return rotation_about_axis((a, b, c), angle * self.unit)
 
     def _xyaxes(self, element: Element) -> Array:
         numbers = element.numbers("xyaxes", 6)
@@ -134,7 +146,7 @@ class Angles:
         R = np.eye(3)
         for letter, angle in zip(self._sequence, element.numbers("euler", 3), strict=True):
             x, y, z = (float(letter.lower() == other) for other in "xyz")
-            turn = np.asarray(rotation_about((x, y, z), angle * self.unit))
+            turn = rotation_about_axis((x, y, z), angle * self.unit)
             R = R @ turn if letter.islower() else turn @ R
         return R
 
@@ -161,4 +173,4 @@ def rotation_of_z(direction: Array) -> Array:
     else:
         axis = axis / sine
     x, y, z = axis.tolist()
-    return np.asarray(rotation_about((x, y, z), math.atan2(sine, float(direction[2]))))
+    return rotation_about_axis((x, y, z), math.atan2(sine, float(direction[2])))

@@ -7,28 +7,48 @@ position `ref`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from robots.importing.mjcf.document import Defaults
+from robots.importing.mjcf.exact_numbers import ExactNumbers
 from robots.importing.mjcf.unread import note_attributes
 from robots.importing.notes import Notes
-from robots.importing.rotations import Array, vector
+from robots.importing.rotations import Array, unit_vector, vector
 from robots.importing.xml_reader import Element
-from sim_core.mechanism import GROUND, Coincidence, Constraint, Joint, JointRelation, Perpendicular, Vector3, X, Y, Z
+from sim_core.mechanism import GROUND, Coincidence, Constraint, Joint, JointRelation, Perpendicular
 from sim_core.support.suggestion import did_you_mean
 
 Pose = tuple[Array, Array]  # p_WB, R_WB
 LINEAR = 2  # numbers of `polycoef` that are read: offset and factor
 UNIT = (0.0, 1.0, 0.0, 0.0, 0.0)  # polycoef by default
-AXES = (X, Y, Z)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site: the body of the mechanism that has it, and its pose in the body's frame."""
+
+    body: str
+    p: Array
+    R: Array
+
+
+def names_in(root: Element, *keys: str) -> set[str]:
+    """Names of the sites or tendons to which the equality constraints of a file refer.
+
+    keys  attributes that contain the names, such as "site1"
+    """
+    constraints = [child for holder in root.all("equality") for child in holder.children]
+    return {child.attributes[key] for child in constraints for key in keys if key in child.attributes}
 
 
 class Equalities:
     """Reads the constraints in <equality>.
 
+    numbers    the exact numbers of welds in the file
+    sites      {site in the file: the Site}
     poses      {body in the file: pose in the world with all joints at `ref`}
     names      {body in the file: body in the mechanism}
     positions  {joint of one coordinate: its `ref`, rad or m}
@@ -38,12 +58,14 @@ class Equalities:
         self,
         root: Element,
         defaults: Defaults,
+        numbers: ExactNumbers,
+        sites: Mapping[str, Site],
         joints: Sequence[Joint],
         poses: Mapping[str, Pose],
         names: Mapping[str, str],
         positions: Mapping[str, float],
     ) -> None:
-        self._root, self._defaults = root, defaults
+        self._root, self._defaults, self._numbers, self._sites = root, defaults, numbers, sites
         self._poses, self._names, self._positions = poses, names, positions
         self._kinds = {joint.name: joint.kind for joint in joints}
 
@@ -64,11 +86,8 @@ class Equalities:
 
     def _read(self, element: Element, name: str) -> list[Constraint]:
         if element.tag in ("connect", "weld"):
-            if "site1" in element.attributes:
-                element.fail(
-                    "site1 is not supported; write body1 and anchor instead, or pass ignore=equality to leave out "
-                    "the equality constraints"
-                )
+            if {"site1", "site2"} & element.attributes.keys():
+                return self._at_sites(element, name)
             return self._connect(element, name) if element.tag == "connect" else self._weld(element, name)
         if element.tag == "joint":
             sides = [self._joint_side(element, key) for key in ("joint1", "joint2") if key in element.attributes]
@@ -140,6 +159,20 @@ class Equalities:
         p, R = self._poses[pair[0]]
         return [self._together(name, pair, p + R @ np.array(element.numbers("anchor", 3)))]
 
+    def _at_sites(self, element: Element, name: str) -> list[Constraint]:
+        """A connect or weld of two sites, which are kept together."""
+        found = []
+        for key in ("site1", "site2"):
+            site = element.text(key)
+            if site not in self._sites:
+                element.fail(f"{key} is {site!r}, but no site has this name{did_you_mean(site, self._sites)}")
+            found.append(self._sites[site])
+        a, b = found
+        together = Coincidence(name=name, body_a=a.body, point_a=vector(a.p), body_b=b.body, point_b=vector(b.p))
+        if element.tag == "connect":
+            return [together]
+        return [together, *_aligned(name, (a.body, b.body), self._numbers.axes(name, a.R, b.R))]
+
     def _weld(self, element: Element, name: str) -> list[Constraint]:
         if any(element.numbers("relpose", 7, (0.0,) * 7)[3:]):
             element.fail(
@@ -148,21 +181,10 @@ class Equalities:
             )
         pair = self._bodies(element)
         p, R = self._poses[pair[1]]
-        rows: list[Constraint] = [
-            self._together(name, pair, p + R @ np.array(element.numbers("anchor", 3, (0.0,) * 3)))
-        ]
-        for k in range(3):
-            a, b = (self._in_body(body, axis) for body, axis in zip(pair, (AXES[k], AXES[(k + 1) % 3]), strict=True))
-            rows.append(
-                Perpendicular(
-                    name=f"{name}.{'xyz'[k]}",
-                    body_a=self._names[pair[0]],
-                    axis_a=a,
-                    body_b=self._names[pair[1]],
-                    axis_b=b,
-                )
-            )
-        return rows
+        together = self._together(name, pair, p + R @ np.array(element.numbers("anchor", 3, (0.0,) * 3)))
+        # the axes of the world in those of each body
+        axes = self._poses[pair[0]][1].T, self._poses[pair[1]][1].T
+        return [together, *_aligned(name, (self._names[pair[0]], self._names[pair[1]]), axes)]
 
     def _together(self, name: str, pair: tuple[str, str], at: Array) -> Constraint:
         """Constraint that keeps two points together, one on each of the two bodies `pair`.
@@ -178,10 +200,21 @@ class Equalities:
             point_b=points[1],
         )
 
-    def _in_body(self, body: str, axis: Vector3) -> Vector3:
-        """Unit vector, in a body's axes, of a direction given in the world's axes, with all joints at `ref`."""
-        turned = self._poses[body][1].T @ np.array(axis)
-        return vector(turned / np.linalg.norm(turned))
+
+def _aligned(name: str, bodies: tuple[str, str], axes: tuple[Array, Array]) -> Iterator[Constraint]:
+    """Yield three constraints that keep two frames parallel, one on each of two bodies.
+
+    axes  x, y and z axis of the frame on each body, in the body's axes, as the columns of two matrices (3, 3)
+    """
+    for k in range(3):
+        a, b = axes[0][:, k], axes[1][:, (k + 1) % 3]
+        yield Perpendicular(
+            name=f"{name}.{'xyz'[k]}",
+            body_a=bodies[0],
+            axis_a=unit_vector(a),
+            body_b=bodies[1],
+            axis_b=unit_vector(b),
+        )
 
 
 WORLD: dict[str, Pose] = {"": (np.zeros(3), np.eye(3)), "world": (np.zeros(3), np.eye(3))}

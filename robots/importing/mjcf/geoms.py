@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from robots.importing.inertials import Inertia
 from robots.importing.mjcf.document import Angles, rotation_of_z, unit
 from robots.importing.rotations import vector
 from robots.importing.xml_reader import Element
@@ -143,6 +144,30 @@ def geom_of(element: Element, angles: Angles) -> Geom:
     (across,) = _size(element, 1)
     size = (across, half) if kind in ("capsule", "cylinder") else (across, across, half)
     return Geom(element, kind, size, (ends[:3] + ends[3:]) / 2.0, rotation_of_z(unit(element, "fromto", along)))
+
+
+def pose_of(site: Element, angles: Angles) -> tuple[Array, Array]:
+    """(position p (3,), m; rotation R (3, 3)) of a site in its body's frame; a `fromto` gives its middle and z axis."""
+    if "fromto" not in site.attributes:
+        return np.array(site.numbers("pos", 3, (0.0, 0.0, 0.0))), angles.rotation_of(site)
+    ends = np.array(site.numbers("fromto", 6))
+    along = unit(site, "fromto", ends[:3] - ends[3:])
+    return (ends[:3] + ends[3:]) / 2.0, rotation_of_z(along)
+
+
+def inertia_of(inertial: Element, angles: Angles) -> Array:
+    """Inertia matrix (3, 3) that an <inertial> gives, about the centre of mass in the body's axes, kg m2."""
+    if "fullinertia" in inertial.attributes:
+        xx, yy, zz, xy, xz, yz = inertial.numbers("fullinertia", 6)
+        return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    R = angles.rotation_of(inertial)
+    return np.asarray(R @ np.diag(inertial.numbers("diaginertia", 3, (0.0, 0.0, 0.0))) @ R.T)
+
+
+def entries_of(tensor: Array) -> Inertia:
+    """Entries xx, yy, zz, xy, xz, yz of an inertia matrix (3, 3)."""
+    a, b, c, d, e, f = (float(tensor[i, j]) + 0.0 for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)))
+    return a, b, c, d, e, f
 
 
 def _count(element: Element) -> int:

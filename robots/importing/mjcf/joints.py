@@ -1,4 +1,4 @@
-"""Numbers of MJCF joints: limits, springs, and the poses of ball and free joints."""
+"""Numbers of MJCF joints: limits, springs and poses."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from robots.importing.notes import Notes
-from robots.importing.rotations import rows, vector
+from robots.importing.rotations import rows, turned_axis, vector
 from robots.importing.xml_reader import Element
-from sim_core.mechanism import GROUND, ORIGIN, Joint, JointSpring
-from sim_core.spatial import quaternions_from_rotations
+from sim_core.mechanism import GROUND, ORIGIN, Joint, JointSpring, Z
+from sim_core.mechanism.joints import Quaternion
+from sim_core.spatial import rotation_about
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -99,26 +100,66 @@ def check_free(joints: Sequence[Element], body: str, parent: str, alignfree: boo
         free[0].fail("align is true, which moves the body's frame and is not supported; set align to false")
 
 
-def oriented_joint(element: Element, joint: Joint, p: Array, R: Array, upper: float | None) -> Joint:
-    """A ball or free joint with the pose, spring, damping and armature that its element gives.
+def axial_joint(element: Element, joint: Joint, p: Array, R: Array, unit: float) -> Joint:
+    """A hinge or slide joint with the pose, spring, damping and armature that its element gives.
 
     joint  the joint with its name, kind and bodies
-    p, R   pose of the body in the parent body. A free joint starts at this pose; the spring of the joint is at rest at
-           this pose
-    upper  limit of a ball joint's rotation angle, rad; None for no limit
+    p, R   pose of the body in the parent body at the joint position `ref`
+    unit   rad or m per unit of the joint's position in the file
+    """
+    along = element.numbers("axis", 3, Z)
+    if math.hypot(*along) < 1e-12:
+        element.fail("axis is 0 0 0; give a vector that is not zero")
+    axis, ref = turned_axis(R, along), element.number("ref", 0.0) * unit
+    point = np.array(element.numbers("pos", 3, ORIGIN)) if joint.kind == "revolute" else np.zeros(3)
+    at = p + R @ point
+    if ref != 0.0 and joint.kind == "revolute":
+        R = np.asarray(rotation_about(axis, -ref)) @ R
+    elif ref != 0.0:
+        at = at - ref * np.array(axis)
+    return replace(
+        joint,
+        parent_point=vector(at),
+        child_point=vector(point),
+        axis=axis,
+        rotation=rows(R),
+        damping=not_negative(element, "damping"),
+        armature=not_negative(element, "armature"),
+        spring=spring_of(element, unit),
+    )
+
+
+def ball_joint(element: Element, joint: Joint, p: Array, R: Array) -> Joint:
+    """A ball joint with the pose, spring, damping and armature that its element gives.
+
+    joint  the joint with its name, kind and bodies
+    p, R   pose of the body in the parent body, at which the spring of the joint is at rest
     """
     stiffness = not_negative(element, "stiffness")
-    joint = replace(joint, damping=not_negative(element, "damping"), armature=not_negative(element, "armature"))
-    if joint.kind == "free":
-        w, x, y, z = quaternions_from_rotations(R[None])[0].tolist()
-        spring = JointSpring(stiffness=stiffness, rest_quaternion=(w, x, y, z), rest_point=vector(p))
-        return replace(joint, quaternion=(w, x, y, z), spring=spring if stiffness > 0.0 else None)
     point = np.array(element.numbers("pos", 3, ORIGIN))
     return replace(
         joint,
         parent_point=vector(p + R @ point),
         child_point=vector(point),
         rotation=rows(R),
+        damping=not_negative(element, "damping"),
+        armature=not_negative(element, "armature"),
         spring=JointSpring(stiffness=stiffness) if stiffness > 0.0 else None,
-        upper=upper,
+    )
+
+
+def free_joint(element: Element, joint: Joint, p: Array, quaternion: Quaternion) -> Joint:
+    """A free joint with the spring, damping and armature that its element gives.
+
+    joint          the joint with its name, kind and bodies
+    p, quaternion  pose of the body in the world, at which the body starts and the spring of the joint is at rest
+    """
+    stiffness = not_negative(element, "stiffness")
+    spring = JointSpring(stiffness=stiffness, rest_quaternion=quaternion, rest_point=vector(p))
+    return replace(
+        joint,
+        quaternion=quaternion,
+        damping=not_negative(element, "damping"),
+        armature=not_negative(element, "armature"),
+        spring=spring if stiffness > 0.0 else None,
     )

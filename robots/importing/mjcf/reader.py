@@ -18,29 +18,30 @@ import numpy as np
 from robots.importing.mjcf.actuators import Actuators
 from robots.importing.mjcf.contacts import Contacts, Surface
 from robots.importing.mjcf.document import Angles, Defaults, read_document
-from robots.importing.mjcf.equalities import WORLD, WORLD_NAMES, Equalities, Pose
-from robots.importing.mjcf.geoms import Geom, Lump, geom_of, together
+from robots.importing.mjcf.equalities import WORLD, WORLD_NAMES, Equalities, Pose, Site, names_in
+from robots.importing.mjcf.exact_numbers import ExactNumbers
+from robots.importing.mjcf.geoms import Geom, Lump, entries_of, geom_of, inertia_of, pose_of, together
 from robots.importing.mjcf.joints import (
+    axial_joint,
+    ball_joint,
     check_free,
+    free_joint,
     kind_of,
     largest_angle,
     limits_of,
     not_negative,
-    oriented_joint,
-    spring_of,
 )
 from robots.importing.mjcf.meshes import MeshAssets
 from robots.importing.mjcf.names import check_names
 from robots.importing.mjcf.unread import IGNORABLE, check_body, check_joint, check_root, is_disabled, note_attributes
 from robots.importing.notes import Notes
-from robots.importing.rotations import rows, turned_axis, vector
+from robots.importing.rotations import normalized, rows, vector
 from robots.importing.visuals import hex_color
 from robots.importing.xml_reader import Element
 from robots.smoothing import with_bristles, with_resolved_friction
 from robots.stops import with_stops
-from sim_core.mechanism import GROUND, ORIGIN, Body, Joint, JointFriction, Mechanism, Shape, Z
-from sim_core.mechanism.joints import JointKind
-from sim_core.spatial import rotation_about
+from sim_core.mechanism import GROUND, ORIGIN, Body, Joint, JointFriction, Mechanism, Shape
+from sim_core.mechanism.joints import JointKind, Quaternion
 
 Friction = Literal["regularized", "bristles", "ignore"]
 Contact = Literal["compliant", "ground", "ignore"]
@@ -98,7 +99,11 @@ class Reader:
         for name in sorted(ignored - {*IGNORABLE}):
             root.fail(f"ignore contains {name!r}; it may contain {', '.join(IGNORABLE)}")
         check_names(root, self.notes)
-        check_root(root, ignored, self.notes)
+        self._reads_equalities = "equality" not in ignored and not is_disabled(root, "equality")
+        read = root if self._reads_equalities else replace(root, children=[])
+        check_root(root, ignored, names_in(read, "tendon1", "tendon2"), self.notes)
+        self._site_names = names_in(read, "site1", "site2")
+        self._sites: dict[str, Site] = {}
         self._defaults = Defaults(root)
         self._compiler = _merged(root, "compiler")
         where = (root.all("compiler") or [root])[0]
@@ -117,9 +122,9 @@ class Reader:
         self._lines: dict[str, Element] = {}
         self._poses: dict[str, Pose] = dict(WORLD)  # of the file's bodies, with all joints at `ref`
         self._in_mechanism: dict[str, str] = dict(WORLD_NAMES)  # {body in the file: body}
-        self._reads_equalities = "equality" not in ignored and not is_disabled(root, "equality")
         self._joint_elements: dict[str, Element] = {}
         self._surfaces: list[Surface] = []
+        self._numbers = ExactNumbers(root, self.notes)
         # {body: the body whose joints move it}, and {such a body: the one that carries its joints}
         self._weld, self._weld_parent = {GROUND: GROUND}, {GROUND: GROUND}
 
@@ -132,7 +137,8 @@ class Reader:
         """
         ground: list[Shape] = []
         for world in self._root.all("worldbody"):
-            check_body(world, self.notes)
+            check_body(world, self._site_names, self.notes)
+            self._read_sites(world, GROUND, "")
             geoms = self._geoms(world, "")
             self._add_surfaces(GROUND, geoms)
             ground += [shape for geom in geoms for shape in self._shapes(geom)]
@@ -164,6 +170,7 @@ class Reader:
             mechanism = contacts.added_to(mechanism)
         elif self._surfaces:
             self.notes.add(self._root, "contacts are left out, as contacts=ignore asks: geoms do not touch one another")
+        self._numbers.note_unread()
         self.notes.warn()
         return mechanism
 
@@ -181,7 +188,9 @@ class Reader:
         positions = {
             joint.name: ref[0] for joint, ref in zip(moving, self._refs, strict=True) if not joint.orientation_names
         }
-        return Equalities(self._root, self._defaults, moving, self._poses, self._in_mechanism, positions)
+        return Equalities(
+            self._root, self._defaults, self._numbers, self._sites, moving, self._poses, self._in_mechanism, positions
+        )
 
     def _gravity(self) -> tuple[float, float, float]:
         gravity = (0.0, 0.0, -9.81)
@@ -197,8 +206,9 @@ class Reader:
         carried    pose of the parent body in the world with all joints at `ref`
         """
         name = self._name(element.attributes.get("name", ""), f"{parent}.body", element, "body")
-        check_body(element, self.notes)
+        check_body(element, self._site_names, self.notes)
         inherited = element.attributes.get("childclass", inherited)
+        self._read_sites(element, name, inherited)
         geoms = self._geoms(element, inherited)
         lump = self._lump(element, geoms)
         p, R = np.array(element.numbers("pos", 3, ORIGIN)), self._angles.rotation_of(element)
@@ -212,35 +222,34 @@ class Reader:
         for index, joint in enumerate(joints):
             label = self._joint_name(joint, name, index)
             child = name if index == len(joints) - 1 else self._name(f"{name}.{label}", name, element, "body")
-            self._read_joint(joint, label, carrier, child, p, R)
+            bare = Joint(name=label, parent=carrier, child=child)
+            self._read_joint(joint, bare, p, R, self._angles.quaternion_of(element))
             if child != name:
                 self._bodies.append(Body(name=child, mass=0.0, inertia=(0.0,) * 6))
             carrier, p, R = child, np.zeros(3), np.eye(3)
         if not joints:
-            fixing = f"{name}.fixed"
-            self._joints.append(
-                Joint(name=fixing, kind="fixed", parent=parent, child=name, parent_point=vector(p), rotation=rows(R))
-            )
-        xx, yy, zz, xy, xz, yz = (
-            float(lump.inertia[i, j]) + 0.0 for i, j in ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
-        )
+            fixing = Joint(name=f"{name}.fixed", kind="fixed", parent=parent, child=name)
+            self._joints.append(self._numbers.joint(replace(fixing, parent_point=vector(p), rotation=rows(R))))
         shapes = tuple(shape for geom in geoms for shape in self._shapes(geom))
         self._lines[name] = element
         self._weld[name] = name if joints else self._weld[parent]
         if joints:
             self._weld_parent[name] = self._weld[parent]
         self._add_surfaces(name, geoms)
-        self._bodies.append(
-            Body(
-                name=name,
-                mass=lump.mass,
-                inertia=(xx, yy, zz, xy, xz, yz),
-                center_of_mass=vector(lump.center),
-                shapes=shapes,
-            )
-        )
+        body = Body(name=name, mass=lump.mass, inertia=entries_of(lump.inertia), center_of_mass=vector(lump.center))
+        self._bodies.append(self._numbers.body(replace(body, shapes=shapes)))
         for child_element in element.all("body"):
             self._read_body(child_element, name, inherited, pose)
+
+    def _read_sites(self, element: Element, body: str, inherited: str) -> None:
+        """Collect the sites of a body that equality constraints name."""
+        for child in element.all("site"):
+            name = child.attributes.get("name", "")
+            if name in self._site_names:
+                child.label = f"site {name!r}"
+                if name in self._sites:
+                    child.fail(f"two sites are named {name!r}; names must be unique")
+                self._sites[name] = Site(body, *pose_of(self._defaults.applied(child, inherited), self._angles))
 
     def _name(self, given: str, otherwise: str, element: Element, kind: str) -> str:
         """Unique name of a body: the name `given` in the file, or a name made from `otherwise` if the file gives no
@@ -269,54 +278,32 @@ class Reader:
             joint.fail(f"two joints are named {name!r}; names must be unique")
         return name
 
-    def _read_joint(self, joint: Element, name: str, parent: str, child: str, p: Array, R: Array) -> None:
+    def _read_joint(self, joint: Element, bare: Joint, p: Array, R: Array, quaternion: Quaternion) -> None:
         """Append one joint to the joints read so far.
 
-        p, R  pose of the child body in the parent body at the joint position `ref`
+        bare        the joint with its name and bodies
+        p, R        pose of the child body in the parent body at the joint position `ref`
+        quaternion  orientation of the body in the parent body
         """
         kind = kind_of(joint)
         if kind not in KINDS:
             joint.fail(f"type is {kind!r}; it must be one of {', '.join(KINDS)}")
         check_joint(joint, self.notes)
-        self._joint_elements[name] = joint
-        if kind in ("ball", "free"):
-            self._friction_of(joint)
-            limit = self._largest_angle(joint) if kind == "ball" else None
-            bare = Joint(name=name, kind=KINDS[kind], parent=parent, child=child)
-            self._joints.append(oriented_joint(joint, bare, p, R, limit))
-            self._refs.append((*(vector(p) if kind == "free" else ()), 0.0, 0.0, 0.0))
-            return
-        unit = self._angles.unit if kind == "hinge" else 1.0
-        along = joint.numbers("axis", 3, Z)
-        if math.hypot(*along) < 1e-12:
-            joint.fail("axis is 0 0 0; give a vector that is not zero")
-        axis, ref = turned_axis(R, along), joint.number("ref", 0.0) * unit
-        point = np.array(joint.numbers("pos", 3, ORIGIN)) if kind == "hinge" else np.zeros(3)
-        at = p + R @ point
-        if ref != 0.0 and kind == "hinge":
-            R = np.asarray(rotation_about(axis, -ref)) @ R
-        elif ref != 0.0:
-            at = at - ref * np.array(axis)
-        lower, upper = (None, None) if self._unlimited else limits_of(joint, unit, self._autolimits)
-        self._refs.append((ref,))
-        self._joints.append(
-            Joint(
-                name=name,
-                kind=KINDS[kind],
-                parent=parent,
-                child=child,
-                parent_point=vector(at),
-                child_point=vector(point),
-                axis=axis,
-                rotation=rows(R),
-                damping=not_negative(joint, "damping"),
-                armature=not_negative(joint, "armature"),
-                spring=spring_of(joint, unit),
-                friction=self._friction_of(joint),
-                lower=lower,
-                upper=upper,
-            )
-        )
+        self._joint_elements[bare.name] = joint
+        bare, friction = replace(bare, kind=KINDS[kind]), self._friction_of(joint)
+        if kind == "free":
+            self._joints.append(free_joint(joint, bare, p, quaternion))
+            self._refs.append((*vector(p), 0.0, 0.0, 0.0))
+        elif kind == "ball":
+            read = replace(ball_joint(joint, bare, p, R), upper=self._largest_angle(joint))
+            self._joints.append(self._numbers.joint(read))
+            self._refs.append((0.0, 0.0, 0.0))
+        else:
+            unit = self._angles.unit if kind == "hinge" else 1.0
+            lower, upper = (None, None) if self._unlimited else limits_of(joint, unit, self._autolimits)
+            read = replace(axial_joint(joint, bare, p, R, unit), friction=friction, lower=lower, upper=upper)
+            self._joints.append(self._numbers.joint(read))
+            self._refs.append((joint.number("ref", 0.0) * unit,))
 
     def _friction_of(self, joint: Element) -> JointFriction | None:
         """Dry friction of a hinge or slide joint; None if the joint has no dry friction, or if friction is ignored.
@@ -373,12 +360,7 @@ class Reader:
         mass, center = inertial.number("mass"), np.array(inertial.numbers("pos", 3))
         if mass < 0.0:
             inertial.fail(f"mass is {mass:g} kg; it must not be negative")
-        if "fullinertia" in inertial.attributes:
-            xx, yy, zz, xy, xz, yz = inertial.numbers("fullinertia", 6)
-            tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        else:
-            R = self._angles.rotation_of(inertial)
-            tensor = R @ np.diag(inertial.numbers("diaginertia", 3, (0.0, 0.0, 0.0))) @ R.T
+        tensor = inertia_of(inertial, self._angles)
         low, middle, high = np.linalg.eigvalsh(tensor).tolist()
         printed = f"({low:.4g}, {middle:.4g}, {high:.4g}) kg m2"
         if low < -1e-9 * max(abs(low), abs(high)):
@@ -457,14 +439,13 @@ class Reader:
                 q.append(given.pop(0))
                 continue
             place, given = given[: len(ref) - 3], given[len(ref) - 3 :]
-            quaternion, given = np.array(given[:4]), given[4:]
-            norm = float(np.linalg.norm(quaternion))
-            if norm < 1e-12:
+            quaternion, given = given[:4], given[4:]
+            if math.hypot(*quaternion) < 1e-12:
                 key.fail(
                     f"qpos: the quaternion of joint {self._joints[index].name!r} is 0 0 0 0; "
                     "give one with a norm above 0"
                 )
-            w, x, y, z = (quaternion / norm).tolist()
+            w, x, y, z = normalized(quaternion).tolist()
             self._joints[index] = replace(self._joints[index], quaternion=(w, x, y, z))
             q += [*place, 0.0, 0.0, 0.0]
         return tuple(q)

@@ -5,6 +5,8 @@ Parts that affect the motion are refused with InvalidMechanism; others get a war
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from robots.importing.notes import Notes
 from robots.importing.xml_reader import Element
 
@@ -52,12 +54,13 @@ NOT_READ = {
 BOUNDS = ("boundmass", "boundinertia")
 
 
-def check_root(root: Element, ignored: frozenset[str], notes: Notes) -> None:
+def check_root(root: Element, ignored: frozenset[str], tendons: Collection[str], notes: Notes) -> None:
     """Check all elements of the file outside its bodies.
 
     Unsupported elements that affect the motion are refused; the others get a warning.
 
     ignored  names from IGNORABLE: parts that get a warning instead of being refused
+    tendons  names of the fixed tendons that are read
     """
     for child in root.children:
         if child.tag in NOTED:
@@ -78,7 +81,7 @@ def check_root(root: Element, ignored: frozenset[str], notes: Notes) -> None:
             _refuse(child, "equality", "", ignored, notes)
     for holder in root.all("tendon"):
         for child in holder.children:
-            _check_tendon(child, ignored, notes)
+            _check_tendon(child, ignored, tendons, notes)
 
 
 def _check_options(root: Element, ignored: frozenset[str], notes: Notes) -> None:
@@ -114,7 +117,7 @@ def note_attributes(element: Element, part: str, notes: Notes) -> None:
             notes.add(element, f"{' and '.join(given)} {verb} not read: {instead}")
 
 
-def _check_tendon(tendon: Element, ignored: frozenset[str], notes: Notes) -> None:
+def _check_tendon(tendon: Element, ignored: frozenset[str], read: Collection[str], notes: Notes) -> None:
     """Warn of a tendon that only transmits forces of actuators; refuse one with stiffness, damping, friction or
     limits.
     """
@@ -126,7 +129,7 @@ def _check_tendon(tendon: Element, ignored: frozenset[str], notes: Notes) -> Non
     tendon.label = name
     if forces:
         _refuse(tendon, "tendon", f"it has {', '.join(forces)}, and tendons are not supported", ignored, notes)
-    else:
+    elif tendon.attributes.get("name", "") not in read:
         notes.add(tendon, "the tendon is not read: it only carries the forces of actuators")
 
 
@@ -136,9 +139,14 @@ def _refuse(element: Element, kind: str, message: str, ignored: frozenset[str], 
     notes.add(element, f"{IGNORABLE[kind]} are left out, as ignore={kind} asks")
 
 
-def check_body(body: Element, notes: Notes) -> None:
-    """Refuse unsupported child elements of a body, and warn of child elements that are not read."""
+def check_body(body: Element, sites: Collection[str], notes: Notes) -> None:
+    """Refuse unsupported child elements of a body, and warn of child elements that are not read.
+
+    sites  names of the sites that are read
+    """
     for child in body.children:
+        if child.tag == "site" and child.attributes.get("name", "") in sites:
+            continue
         if child.tag in SEEN:
             notes.add(child, SEEN[child.tag])
         elif child.tag not in BODY:

@@ -1,0 +1,121 @@
+"""Exact numbers of bodies, joints and welds in the <custom> section of an MJCF file, which an export writes and MuJoCo
+ignores.
+
+An orientation in MJCF is a normalized quaternion and an inertia its principal moments and axes, from which the matrices
+of a Mechanism follow only up to rounding. A <numeric> has the numbers themselves:
+
+    armswing.inertia.BODY  inertia xx yy zz xy xz yz of the body
+    armswing.joint.JOINT   parent_point x y z, child_point x y z, axis x y z, and the three rows of `rotation`. The
+                           joint that fixes a body to its parent is named BODY.fixed
+    armswing.weld.WELD     x axis, y axis and z axis of the first site, and then those of the second
+
+They are read only where they agree with the rest of the file to SAME, so that an edited file is read as edited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from robots.importing.notes import Notes
+from robots.importing.rotations import Array, rows
+from robots.importing.xml_reader import Element
+from sim_core.mechanism import Body, Joint
+from sim_core.mechanism.quantities import value_of
+
+INERTIA, JOINT, WELD = "armswing.inertia.", "armswing.joint.", "armswing.weld."
+SAME = 1e-9  # m, or relative to the largest moment of inertia and to numbers above 1
+
+
+def numbers_of_body(body: Body) -> tuple[float, ...]:
+    """Numbers of a body in the order of its <numeric>; those that are Tunable have their values at the start."""
+    return tuple(value_of(entry) for entry in body.inertia)
+
+
+def numbers_of_joint(joint: Joint) -> tuple[float, ...]:
+    """Numbers of a joint in the order of its <numeric>."""
+    numbers = (
+        *joint.parent_point,
+        *joint.child_point,
+        *joint.axis,
+        *(entry for row in joint.rotation for entry in row),
+    )
+    return tuple(float(number) for number in numbers)
+
+
+def agree(one: Sequence[float], other: Sequence[float], scale: float = 1.0) -> bool:
+    """Whether two lists of numbers are the same to SAME.
+
+    scale  size of the numbers at which SAME is the permitted difference; larger numbers may differ by more
+    """
+    return len(one) == len(other) and bool(np.allclose(one, other, rtol=SAME, atol=SAME * scale))
+
+
+def largest_moment(inertia: Sequence[float]) -> float:
+    """The largest of the moments xx, yy and zz among the entries of an inertia."""
+    return max(map(abs, inertia[:3]))
+
+
+class ExactNumbers:
+    """The <numeric> elements of a file with exact numbers of bodies, joints and welds.
+
+    root  the <mujoco> element of the file
+    """
+
+    def __init__(self, root: Element, notes: Notes) -> None:
+        self._notes = notes
+        self._elements: dict[str, Element] = {}
+        for custom in root.all("custom"):
+            for element in custom.all("numeric"):
+                name = element.attributes.get("name", "")
+                if name.startswith((INERTIA, JOINT, WELD)):
+                    element.label = f"numeric {name!r}"
+                    if name in self._elements:
+                        element.fail("two <numeric> have this name; names must be unique")
+                    self._elements[name] = element
+        self._unused = dict(self._elements)
+
+    def body(self, body: Body) -> Body:
+        """The body with its exact inertia, if the file has one that agrees with the body's inertia."""
+        inertia = numbers_of_body(body)
+        a, b, c, d, e, f = self._numbers(f"{INERTIA}{body.name}", inertia, largest_moment(inertia), "the body")
+        return replace(body, inertia=(a, b, c, d, e, f))
+
+    def joint(self, joint: Joint) -> Joint:
+        """The joint with its exact points, axis and rotation, if the file has ones that agree with the joint's own."""
+        found = np.array(self._numbers(f"{JOINT}{joint.name}", numbers_of_joint(joint), 1.0, "the joint"))
+        point, child_point, axis = (tuple(part) for part in found[:9].reshape(3, 3).tolist())
+        rotation = rows(found[9:].reshape(3, 3))
+        return replace(joint, parent_point=point, child_point=child_point, axis=axis, rotation=rotation)
+
+    def axes(self, weld: str, first: Array, second: Array) -> tuple[Array, Array]:
+        """The rotation matrices (3, 3) of the two sites of a weld, exact if the file has ones that agree.
+
+        weld           name of the weld
+        first, second  the two matrices that the sites have in the file
+        """
+        given = (*first.T.ravel().tolist(), *second.T.ravel().tolist())
+        found = np.array(self._numbers(f"{WELD}{weld}", given, 1.0, "the weld"))
+        return found[:9].reshape(3, 3).T, found[9:].reshape(3, 3).T
+
+    def note_unread(self) -> None:
+        """Add a note for each <numeric> whose name has no body, joint or weld of the file."""
+        for name, element in self._unused.items():
+            kind = name.split(".")[1]
+            owner = "body" if kind == "inertia" else kind
+            self._notes.add(element, f"the numbers are not read, because no {owner} has this name")
+
+    def _numbers(self, name: str, given: tuple[float, ...], scale: float, owner: str) -> tuple[float, ...]:
+        """The numbers of the <numeric> `name` if they agree with those given; otherwise those given, with a note."""
+        element = self._unused.pop(name, None)
+        if element is None:
+            return given
+        exact = element.numbers("data", len(given))
+        if agree(exact, given, scale):
+            return exact
+        self._notes.add(
+            element, f"the numbers are not read, because the file gives {owner} others; remove this <numeric>"
+        )
+        return given
