@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from robots.importing.mjcf.document import Defaults
@@ -55,10 +56,14 @@ class Actuators:
         self._root, self._joints, self._notes = root, joints, notes
         self._automatic = compiler.get("autolimits", "true") == "true"
         self._elements: list[Element] = []
+        taken = {child.attributes.get("name") for holder in root.all("actuator") for child in holder.children}
         for holder in root.all("actuator"):
             for child in holder.children:
                 element = defaults.applied(child)
-                element.label = f"actuator {_name_of(element)!r}"
+                if not element.attributes.get("name"):
+                    element.attributes["name"] = _free_name(element, taken)
+                taken.add(element.attributes["name"])
+                element.label = f"actuator {element.attributes['name']!r}"
                 self._elements.append(element)
 
     def carried_by(self, joints: Sequence[Joint]) -> list[Joint]:
@@ -123,7 +128,7 @@ class Actuators:
         if does.servo is not None:
             self._note_positions(element, does.gear, joint)
         yield Actuator(
-            name=_name_of(element),
+            name=element.attributes["name"],
             joint=target,
             unit="N" if joint.kind == "prismatic" else "N m",
             effort_limit=self._effort_limit(element, does),
@@ -237,8 +242,11 @@ class Actuators:
         return replace(actuator, effort_limit=min(actuator.effort_limit or math.inf, limit))
 
 
-def _name_of(element: Element) -> str:
-    return element.attributes.get("name") or element.attributes.get("joint") or element.tag
+def _free_name(element: Element, taken: Collection[str | None]) -> str:
+    """Name of an actuator to which the file gives none: that of its joint, with a number if the name is taken."""
+    base = element.attributes.get("joint") or element.tag
+    numbered = (f"{base}.{number}" for number in itertools.count(2))
+    return next(name for name in itertools.chain([base], numbered) if name not in taken)
 
 
 def _words(element: Element, name: str) -> list[str]:

@@ -18,6 +18,7 @@ from sim_core.spatial import quaternions_from_rotations, rotation_from_quaternio
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MAIN = "main"
+TENDONS = CHILDREN["tendon"].split()
 ACTUATORS = CHILDREN["actuator"].split()
 ORIENTATIONS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
 
@@ -70,6 +71,8 @@ class Defaults:
                 tag = _shared_tag(child.tag)
                 own[tag] = {**own.get(tag, {}), **child.attributes}
         for child in element.all("default"):
+            if child.name("class") in self._of:
+                child.fail(f"two default classes are named {child.name('class')!r}; names must be unique")
             self._read(child, child.name("class"), own)
 
     def applied(self, element: Element, inherited: str = "") -> Element:
@@ -87,8 +90,10 @@ class Defaults:
 
 
 def _shared_tag(tag: str) -> str:
-    """Tag under which the defaults for an element are stored: "general" for all actuators, otherwise the tag itself."""
-    return "general" if tag in ACTUATORS else tag
+    """Tag under which the defaults for an element are stored: "general" for all actuators, "tendon" for both kinds of
+    tendons, otherwise the tag itself.
+    """
+    return "general" if tag in ACTUATORS else "tendon" if tag in TENDONS else tag
 
 
 class Angles:

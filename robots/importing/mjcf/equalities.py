@@ -108,7 +108,9 @@ class Equalities:
 
         sides  list of the sums s1 and s2, each as {joint: coefficient}; a list of s1 alone stands for s2 = 0
         """
-        offset, factor, *higher = element.numbers("polycoef", len(UNIT), UNIT)
+        count = min(len(element.text("polycoef", "").split()) or len(UNIT), len(UNIT))
+        given = element.numbers("polycoef", count, UNIT)
+        offset, factor, *higher = (*given, *UNIT[len(given) :])
         if any(higher) and len(sides) > 1:
             element.fail(
                 "polycoef has powers above 1, which are not supported; pass ignore=equality to leave out the "

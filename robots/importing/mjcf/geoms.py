@@ -133,9 +133,15 @@ def geom_of(element: Element, angles: Angles) -> Geom:
     p = np.array(element.numbers("pos", 3, (0.0, 0.0, 0.0)))
     if kind in UNDRAWN:
         return Geom(element, kind, (), p, angles.rotation_of(element))
+    if "mesh" in element.attributes:
+        element.fail(
+            f"a {kind} that MuJoCo fits to a mesh is not supported; remove 'mesh', and write size and pos instead"
+        )
     if "fromto" not in element.attributes:
         size = _size(element, LENGTHS[kind])
         return Geom(element, kind, size, p, angles.rotation_of(element))
+    if "pos" in element.attributes:
+        element.fail("pos and fromto are both given; give only one")
     if kind not in WITH_FROMTO:
         element.fail(f"a {kind} cannot have 'fromto'; write pos and size instead")
     ends = np.array(element.numbers("fromto", 6))

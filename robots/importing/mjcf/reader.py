@@ -17,7 +17,7 @@ import numpy as np
 
 from robots.importing.mjcf.actuators import Actuators
 from robots.importing.mjcf.contacts import Contacts, Surface
-from robots.importing.mjcf.document import Angles, Defaults, read_document
+from robots.importing.mjcf.document import ORIENTATIONS, Angles, Defaults, read_document
 from robots.importing.mjcf.equalities import WORLD, WORLD_NAMES, Equalities, Pose, Site, names_in
 from robots.importing.mjcf.exact_numbers import ExactNumbers
 from robots.importing.mjcf.geoms import Geom, Lump, entries_of, geom_of, inertia_of, pose_of, together
@@ -99,12 +99,12 @@ class Reader:
         for name in sorted(ignored - {*IGNORABLE}):
             root.fail(f"ignore contains {name!r}; it may contain {', '.join(IGNORABLE)}")
         check_names(root, self.notes)
+        self._defaults = Defaults(root)
         self._reads_equalities = "equality" not in ignored and not is_disabled(root, "equality")
         read = root if self._reads_equalities else replace(root, children=[])
-        check_root(root, ignored, names_in(read, "tendon1", "tendon2"), self.notes)
+        check_root(root, self._defaults, ignored, names_in(read, "tendon1", "tendon2"), self.notes)
         self._site_names = names_in(read, "site1", "site2")
         self._sites: dict[str, Site] = {}
-        self._defaults = Defaults(root)
         self._compiler = _merged(root, "compiler")
         where = (root.all("compiler") or [root])[0]
         self._angles = Angles(self._compiler, where)
@@ -352,14 +352,17 @@ class Reader:
         return Lump(0.0, np.zeros(3), np.zeros((3, 3))) if inertial is None else self._inertial(inertial, element.label)
 
     def _groups(self) -> tuple[float, ...]:
-        holder = next((each for each in self._root.all("compiler") if "inertiagrouprange" in each.attributes), None)
-        return GROUPS if holder is None else holder.numbers("inertiagrouprange", 2)
+        given = [each for each in self._root.all("compiler") if "inertiagrouprange" in each.attributes]
+        return given[-1].numbers("inertiagrouprange", 2) if given else GROUPS
 
     def _inertial(self, inertial: Element, label: str) -> Lump:
         inertial.label = f"{label}: <inertial>"
         mass, center = inertial.number("mass"), np.array(inertial.numbers("pos", 3))
         if mass < 0.0:
             inertial.fail(f"mass is {mass:g} kg; it must not be negative")
+        rivals = [key for key in ("diaginertia", *ORIENTATIONS) if key in inertial.attributes]
+        if "fullinertia" in inertial.attributes and rivals:
+            inertial.fail(f"fullinertia and {rivals[0]} are both given; give only one")
         tensor = inertia_of(inertial, self._angles)
         low, middle, high = np.linalg.eigvalsh(tensor).tolist()
         printed = f"({low:.4g}, {middle:.4g}, {high:.4g}) kg m2"
@@ -375,8 +378,8 @@ class Reader:
 
     def _scale(self) -> None:
         """Scale all masses and inertias to the total mass given by `settotalmass` of <compiler>, if there is one."""
-        holder = next((each for each in self._root.all("compiler") if "settotalmass" in each.attributes), None)
-        total = -1.0 if holder is None else holder.number("settotalmass")
+        given = [each for each in self._root.all("compiler") if "settotalmass" in each.attributes]
+        total = given[-1].number("settotalmass") if given else -1.0
         mass = sum(float(body.mass) for body in self._bodies if isinstance(body.mass, float))
         if total <= 0.0 or mass == 0.0:
             return

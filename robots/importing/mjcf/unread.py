@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from robots.importing.mjcf.document import Defaults
 from robots.importing.notes import Notes
 from robots.importing.xml_reader import Element
 
@@ -54,7 +55,9 @@ NOT_READ = {
 BOUNDS = ("boundmass", "boundinertia")
 
 
-def check_root(root: Element, ignored: frozenset[str], tendons: Collection[str], notes: Notes) -> None:
+def check_root(
+    root: Element, defaults: Defaults, ignored: frozenset[str], tendons: Collection[str], notes: Notes
+) -> None:
     """Check all elements of the file outside its bodies.
 
     Unsupported elements that affect the motion are refused; the others get a warning.
@@ -81,7 +84,7 @@ def check_root(root: Element, ignored: frozenset[str], tendons: Collection[str],
             _refuse(child, "equality", "", ignored, notes)
     for holder in root.all("tendon"):
         for child in holder.children:
-            _check_tendon(child, ignored, tendons, notes)
+            _check_tendon(defaults.applied(child), ignored, tendons, notes)
 
 
 def _check_options(root: Element, ignored: frozenset[str], notes: Notes) -> None:
@@ -100,9 +103,11 @@ def _check_options(root: Element, ignored: frozenset[str], notes: Notes) -> None
 
 def is_disabled(root: Element, name: str) -> bool:
     """Whether a <flag> in <option> disables the part `name` of MuJoCo's dynamics."""
-    flags = [flag for option in root.all("option") for flag in option.all("flag")]
-    names = (name, "constraint") if name in CONSTRAINTS else (name,)
-    return any(flag.attributes.get(each) == "disable" for flag in flags for each in names)
+    merged: dict[str, str] = {}  # the last flag of a name counts
+    for option in root.all("option"):
+        for flag in option.all("flag"):
+            merged |= flag.attributes
+    return merged.get(name) == "disable" or (name in CONSTRAINTS and merged.get("constraint") == "disable")
 
 
 def note_attributes(element: Element, part: str, notes: Notes) -> None:

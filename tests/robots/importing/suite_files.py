@@ -53,7 +53,7 @@ def choices_for(path: Path) -> dict[str, str] | str:
     line = ""
     for parameters in ({}, *({"ignore": name} for name in IGNORABLE), EVERYTHING):
         try:
-            build(str(path), **parameters)
+            build(str(path), meshes="boxes", **parameters)
         except InvalidRequest as error:
             line = line or str(error).replace(f"robot {str(path)!r}: ", "")
         else:
@@ -61,21 +61,28 @@ def choices_for(path: Path) -> dict[str, str] | str:
     return line
 
 
+def row(name: str, path: Path) -> str:
+    """Line of the table for a file: its name, number of moving joints, and how it is read or why it is refused."""
+    choices = choices_for(path)
+    if isinstance(choices, str):
+        escaped = re.sub(r"[|_*<>]", r"\\\g<0>", choices)
+        return f"| `{name}` |  | refused: {escaped} |\n"
+    given = "".join(f', with `{key} = "{value}"`' for key, value in choices.items())
+    moving = [joint for joint in build(str(path), meshes="boxes", **choices).joints if joint.coordinates]
+    return f"| `{name}` | {len(moving)} | read{given} |\n"
+
+
+def counts_of(rows: list[str]) -> dict[str, int]:
+    """{"count", "read", "with_ignore", "refused"}: how many of the lines of a table are which."""
+    read = [line for line in rows if "| read" in line]
+    with_ignore = sum("| read, with" in line for line in read)
+    return {"count": len(rows), "read": len(read), "with_ignore": with_ignore, "refused": len(rows) - len(read)}
+
+
 def page() -> str:
     """Text of the page."""
-    rows, read, with_ignore = [], 0, 0
-    for name, path in suite_files().items():
-        choices = choices_for(path)
-        if isinstance(choices, str):
-            escaped = re.sub(r"[|_*<>]", r"\\\g<0>", choices)
-            rows.append(f"| `{name}` |  | refused: {escaped} |\n")
-            continue
-        given = "".join(f', with `{key} = "{value}"`' for key, value in choices.items())
-        rows.append(f"| `{name}` | {len(build(str(path), **choices).moving_joints)} | read{given} |\n")
-        read, with_ignore = read + 1, with_ignore + bool(choices)
-    version = importlib.metadata.version(PACKAGE)
-    counts = {"count": len(rows), "read": read, "with_ignore": with_ignore, "refused": len(rows) - read}
-    return HEAD.format(version=version, **counts) + "".join(rows)
+    rows = [row(name, path) for name, path in suite_files().items()]
+    return HEAD.format(version=importlib.metadata.version(PACKAGE), **counts_of(rows)) + "".join(rows)
 
 
 if __name__ == "__main__":

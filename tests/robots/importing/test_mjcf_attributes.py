@@ -104,6 +104,11 @@ def written(place: str = "", name: str = "", value: str = "") -> str:
     return re.sub(r" ?\{\w+\}", "", content)
 
 
+def written_in_defaults(tag: str, name: str, value: str) -> str:
+    """Content of the file with an attribute that all elements of a kind have by default."""
+    return written().replace("<default>", f'<default><{tag} {name}="{value}"/>', 1)
+
+
 def motion(model: mujoco.MjModel) -> np.ndarray:
     """State of MuJoCo after some steps that move all joints, load all actuators, and reach a limit."""
     data = mujoco.MjData(model)
@@ -127,8 +132,26 @@ def read(file: str) -> tuple[Mechanism | None, set[str]]:
     return mechanism, {str(each.message) for each in caught}
 
 
+DEFAULTS = ("joint", "geom", "pair", "equality", "tendon", "motor", "position", "general")
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_an_attribute_that_changes_the_motion_is_read_or_named(write_mjcf: Write, elsewhere: None, place: str) -> None:
+    is_read_or_named(write_mjcf, place, ATTRIBUTES[PLACES[place]], written)
+
+
+@pytest.mark.parametrize("tag", DEFAULTS)
+def test_a_default_that_changes_the_motion_is_read_or_named(write_mjcf: Write, elsewhere: None, tag: str) -> None:
+    is_read_or_named(write_mjcf, tag, ATTRIBUTES["default", tag], written_in_defaults)
+
+
+def is_read_or_named(write_mjcf: Write, place: str, names: str, written_with: Callable[[str, str, str], str]) -> None:
+    """Fails if an attribute changes the motion in MuJoCo and is neither read nor named.
+
+    place         place of the attribute in the file, the first argument of `written_with`
+    names         the attributes
+    written_with  function that returns the content of the file for a place, an attribute and its value
+    """
     plain, messages = read(write_mjcf(written()))
     assert plain is not None
     model = mujoco.MjModel.from_xml_path(write_mjcf(written()))
@@ -138,9 +161,9 @@ def test_an_attribute_that_changes_the_motion_is_read_or_named(write_mjcf: Write
         "POSITIONS": ",".join(f"{each:g}" for each in model.qpos0 + np.where(model.qpos0 == 0.0, 0.1, 0.0)),
     }
     silent, changes = [], 0
-    for name in ATTRIBUTES[PLACES[place]].split():
+    for name in names.split():
         value = ("enable" if name in FLAGS_ENABLED else "disable") if place == "flag" else VALUES.get(name, "")
-        file = write_mjcf(written(place, name, states.get(value, value).replace(",", " ")), name=f"{name}.xml")
+        file = write_mjcf(written_with(place, name, states.get(value, value).replace(",", " ")), name=f"{name}.xml")
         try:
             after = motion(mujoco.MjModel.from_xml_path(file))
         except ValueError:
