@@ -198,12 +198,14 @@ class Contacts:
 
     def _touching(self) -> Iterator[tuple[Surface, Surface]]:
         """Yield the pairs of geoms that can touch according to contype and conaffinity and are not excluded."""
-        excluded = set(self._excluded())
-        for index, b in enumerate(self._surfaces):
-            for a in self._surfaces[:index]:
-                if a.weld == b.weld or not _matches(a, b) or frozenset((a.body, b.body)) in excluded:
+        excluded, unfiltered = set(self._excluded()), is_disabled(self._root, "filterparent")
+        masks = [tuple(int(each.number(key, 1.0)) for key in ("contype", "conaffinity")) for each in self._surfaces]
+        for index, (b, (kind, affinity)) in enumerate(zip(self._surfaces, masks, strict=True)):
+            for a, (other_kind, other_affinity) in zip(self._surfaces[:index], masks, strict=False):
+                matches = kind & other_affinity or other_kind & affinity
+                if a.weld == b.weld or not matches or frozenset((a.body, b.body)) in excluded:
                     continue
-                apart = GROUND in (a.weld, b.weld) or is_disabled(self._root, "filterparent")
+                apart = GROUND in (a.weld, b.weld) or unfiltered
                 if apart or (a.weld != b.weld_parent and b.weld != a.weld_parent):
                     yield a, b
 
@@ -309,11 +311,6 @@ class Contacts:
 
 def _listed(names: set[str]) -> str:
     return ", ".join(map(repr, sorted(names)))
-
-
-def _matches(a: Surface, b: Surface) -> bool:
-    kinds = [(int(each.number("contype", 1.0)), int(each.number("conaffinity", 1.0))) for each in (a, b)]
-    return bool(kinds[0][0] & kinds[1][1] or kinds[1][0] & kinds[0][1])
 
 
 def _numbers(element: Element, name: str, default: tuple[float, ...]) -> tuple[float, ...]:

@@ -35,11 +35,13 @@ PAGE = ROOT / "docs/guides/mujoco_files.md"
 STATES = 10
 LARGEST = 60  # coordinates of a robot whose kernels are compiled in seconds
 RELATIVE = 1e-9
+QUICK = {"contacts": "ignore", "limits": "none"}  # the effective masses of a hundred humanoids take minutes
 HEAD = """# Files of MuJoCo that are read
 
 The {count} MJCF files in the repository [google-deepmind/mujoco](https://github.com/google-deepmind/mujoco), commit
 `{commit}`, that MuJoCo {version} reads: {read} are read, {with_ignore} of them with `ignore`, which leaves out
-what would be refused; {refused} are refused. One command prints this table for any folder:
+what would be refused; {refused} are refused (all with `contacts = "ignore"`). One command prints this table for
+any folder:
 
 ```sh
 git clone https://github.com/google-deepmind/mujoco
@@ -71,13 +73,13 @@ def commit_of(folder: Path) -> str:
 
 def comparison(path: Path) -> str:
     """One line: how a file compares with MuJoCo; "" for one that is refused or read only with `ignore`."""
-    if choices_for(path) != {}:
+    if choices_for(path, **QUICK) != {}:
         return ""
-    mechanism = build(str(path), meshes="boxes")
+    mechanism = build(str(path), meshes="boxes", **QUICK)
     with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
         file.write(export(mechanism, "mjcf").text)
         file.flush()
-        same = build(file.name, meshes="boxes").canonical_hash == mechanism.canonical_hash
+        same = build(file.name, limits="none").canonical_hash == mechanism.canonical_hash
     again = "the same after an export" if same else "DIFFERENT after an export"
     if mechanism.coordinate_count > LARGEST:
         return f"not compared, because of its {mechanism.coordinate_count} coordinates; {again}"
@@ -102,7 +104,7 @@ def main() -> None:
                 if line := comparison(path):
                     print(f"{name}: {line}", flush=True)
             return
-        rows = [row(name, path) for name, path in models_in(folder)]
+        rows = [row(name, path, **QUICK) for name, path in models_in(folder)]
         text = "".join(rows)
         if options.page:
             found = {"commit": commit_of(folder), "version": mujoco.__version__}

@@ -48,12 +48,15 @@ def suite_files() -> dict[str, Path]:
     return {name: path for name, path in sorted(found.items()) if re.fullmatch(r"\w+\.xml", name)}
 
 
-def choices_for(path: Path) -> dict[str, str] | str:
-    """The parameters with which a file is read, as few as possible; the line of the refusal if there are none."""
+def choices_for(path: Path, **others: str) -> dict[str, str] | str:
+    """The parameters with which a file is read, as few as possible; the line of the refusal if there are none.
+
+    others  parameters with which every file is read
+    """
     line = ""
     for parameters in ({}, *({"ignore": name} for name in IGNORABLE), EVERYTHING):
         try:
-            build(str(path), meshes="boxes", **parameters)
+            build(str(path), meshes="boxes", **parameters, **others)
         except InvalidRequest as error:
             line = line or str(error).replace(f"robot {str(path)!r}: ", "")
         else:
@@ -61,14 +64,17 @@ def choices_for(path: Path) -> dict[str, str] | str:
     return line
 
 
-def row(name: str, path: Path) -> str:
-    """Line of the table for a file: its name, number of moving joints, and how it is read or why it is refused."""
-    choices = choices_for(path)
+def row(name: str, path: Path, **others: str) -> str:
+    """Line of the table for a file: its name, number of moving joints, and how it is read or why it is refused.
+
+    others  parameters with which every file is read
+    """
+    choices = choices_for(path, **others)
     if isinstance(choices, str):
         escaped = re.sub(r"[|_*<>]", r"\\\g<0>", choices)
         return f"| `{name}` |  | refused: {escaped} |\n"
     given = "".join(f', with `{key} = "{value}"`' for key, value in choices.items())
-    moving = [joint for joint in build(str(path), meshes="boxes", **choices).joints if joint.coordinates]
+    moving = [joint for joint in build(str(path), meshes="boxes", **choices, **others).joints if joint.coordinates]
     return f"| `{name}` | {len(moving)} | read{given} |\n"
 
 
