@@ -368,3 +368,24 @@ def test_lines_are_found_among_brackets_comments_and_long_texts() -> None:
     assert lines.of(("n", 1, "p", "q")) == 16
     assert lines.of(("n", 1, "p", "missing")) == 15
     assert lines.of(("nothing",)) is None
+
+
+def test_a_driver_takes_the_place_of_the_emulated_robot_on_one_and_on_two_computers() -> None:
+    driver = f"{ROOT}/launch/examples/my_driver.py:Driver"
+    for name in ("hil_robot.toml", "hil_two_computers.toml"):
+        emulated, real = (load_plan(ROOT / "launch" / name, arguments={"driver": each}) for each in ("", driver))
+        assert [node.name for node in real.nodes] == [node.name for node in emulated.nodes]
+        assert emulated.node("hardware").run.endswith("nodes/hardware.py:Hardware")
+        assert (real.node("hardware").run, real.node("hardware").params) == (driver, {})
+        assert real.node("hardware").host == emulated.node("hardware").host
+
+
+def test_a_trunk_is_an_argument_of_the_launch_that_the_trunks_own_launch_file_includes() -> None:
+    launch = ROOT / "launch"
+    own = load_plan(launch / "gibbon_trunk.toml", arguments={"trunk": "passive"})
+    included = load_plan(
+        launch / "gibbon_cable.toml",
+        arguments={"links": 3, "trunk": "passive", "rate_hz": 500.0, "recording": "gibbon_trunk.mcap"},
+    )
+    assert own.sim.parameters["trunk"] == "passive"
+    assert (own.sim, own.nodes, own.duration_s) == (included.sim, included.nodes, included.duration_s)
