@@ -139,6 +139,7 @@ class HostedNode:
         in_turns = plan.sim.mode == "lockstep" or (plan.sim.mode == "fast" and node.lossless)
         self._has_simulation_time = in_turns or self.subscribes_to(self._state_topic)
 
+        self._has_watchdog = plan.sim.watchdog_s is not None
         self._planned = dict(node_plan.params)
         self._latest: dict[str, tuple[str, Message]] = {}  # {topic: (declared name, message)}
         self._handover: Handover | None = None
@@ -176,8 +177,20 @@ class HostedNode:
             self._handover = None
             settled(failure)
 
-        self._handover = Handover((self.node, self.context), loaded, self.time, self._publish_all, done)
+        left = partial(self._warn_left, loaded.file)
+        self._handover = Handover((self.node, self.context), loaded, self.time, self._publish_all, done, left)
         return f"; the edited class no longer has the parameter {', '.join(loaded.dropped)}" if loaded.dropped else ""
+
+    def _warn_left(self, file: str, names: list[str], commands_others: bool) -> None:
+        """Warn of actuators that the edited file no longer commands.
+
+        commands_others  whether it still commands other actuators, so that no watchdog acts
+        """
+        which = f"actuator {names[0]!r}" if len(names) == 1 else f"the actuators {', '.join(map(repr, names))}"
+        ends = " until the watchdog acts" if self._has_watchdog and not commands_others else ""
+        line = f"the edited {file} no longer commands {which}; the last command stays in force{ends}"
+        self.context.warn(line)
+        self.publish_event("reload", line)
 
     def start(self) -> None:
         """Call the node's `on_start` and publish the messages that it returns."""

@@ -31,6 +31,7 @@ from nodes.transport.service import Request
 from robots.files import python_module
 
 FADE_S = 0.2  # duration of the fade, simulation time
+SILENT_S = 0.02  # simulation time after which the new node should command each actuator that the old node commanded
 FIXED = ("subscribes", "publishes", "services", "rate_hz", "lossless", "has_own_clock")  # decided at a launch's start
 
 
@@ -38,10 +39,12 @@ FIXED = ("subscribes", "publishes", "services", "rate_hz", "lossless", "has_own_
 class Loaded:
     """A started node of the edited file that has not replaced the running node yet.
 
+    file      name of the file
     messages  messages that `on_start` of the new node returned
     dropped   names of parameters of the running node that the new class no longer has
     """
 
+    file: str
     node: Node
     context: Context
     messages: list[tuple[str, Message]]
@@ -80,7 +83,7 @@ def load_anew(
         if not is_sampled(topic):
             for _ in node.on_message(name, message) or ():
                 pass
-    return Loaded(node, new, messages, dropped)
+    return Loaded(file.name, node, new, messages, dropped)
 
 
 def _carried(params: Any, kind: type[msgspec.Struct], planned: Mapping[str, Any]) -> tuple[Any, list[str]]:
@@ -107,6 +110,8 @@ class Handover:
     publish  function that publishes the messages of one call of a node
     settled  function that is called once, at the end, with the node in charge, this node's context, and the exception
              that the new node raised (None if the new node did not fail)
+    left     function that is called with the actuators that the old node commanded and the new node does not command,
+             if there are any, and with whether the new node commands others
 
     After the request, the old node publishes one more command, for which at most the time `fade_s` is allowed; then the
     new node takes over. Let c0 be the old node's last command, and t0 the time of the new node's first command. A
@@ -122,16 +127,18 @@ class Handover:
         now: float,
         publish: Callable[[list[tuple[str, Message]]], None],
         settled: Callable[[Node, Context, BaseException | None], None],
+        left: Callable[[list[str], bool], None],
         fade_s: float = FADE_S,
     ) -> None:
         self._old, self._new = old, new
-        self._publish, self._settled = publish, settled
+        self._publish, self._settled, self._left = publish, settled, left
         self._fade_s, self._requested_at = fade_s, now
         self._last: dict[str, tuple[str, float]] = {}  # {actuator: (mode, value)} of the old node's last commands
         self._off: dict[str, tuple[str, float]] = {}  # {actuator: (mode, old last command minus new first command)}
         self._began_at: float | None = None  # time of the new node's first command, s
         self._commands = JointCommand in old[0].publishes.values()
         self._in_charge_since: float | None = None
+        self._new_names: set[str] | None = set()  # actuators that the new node commanded; None once they are checked
 
     def call(self, method: str, *args: Any, now: float) -> None:
         """Call a method of the node in charge at simulation time `now` (s), and publish the returned messages."""
@@ -144,10 +151,20 @@ class Handover:
             self._publish(self._noted(list(getattr(self._old[0], method)(*args) or ())))
         elif not self._try(lambda: list(getattr(self._new.node, method)(*args) or ()), now):
             self._publish(list(getattr(self._old[0], method)(*args) or ()))
-        elif not self._commands or now >= self._in_charge_since + self._fade_s:
-            with suppress(Exception):  # it is out of charge; it may hold threads or processes
-                list(self._old[0].on_stop() or ())
-            self._settled(self._new.node, self._new.context, None)
+        else:
+            self._check_commanded(now - self._in_charge_since)
+            if not self._commands or now >= self._in_charge_since + self._fade_s:
+                with suppress(Exception):  # it is out of charge; it may hold threads or processes
+                    list(self._old[0].on_stop() or ())
+                self._settled(self._new.node, self._new.context, None)
+
+    def _check_commanded(self, since: float) -> None:
+        """Report, once, the actuators that the new node does not command after the time `since` (s) in charge."""
+        if self._new_names is None or since < SILENT_S:
+            return
+        if names := [name for name in self._last if name not in self._new_names]:
+            self._left(names, bool(self._new_names))
+        self._new_names = None
 
     def _try(self, produce: Callable[[], list[tuple[str, Message]]], now: float) -> bool:
         """Publish the messages that `produce` returns, and return True.
@@ -180,6 +197,8 @@ class Handover:
                 raise ValueError(f"the command of actuator {name!r} is {value}; a command has to be a finite number")
         if self._began_at is None:
             self._began_at = now
+        if self._new_names is not None:
+            self._new_names.update(message.name)
         mode, commanded = message.mode, list(zip(message.name, message.value, strict=False))
         for name, value in commanded:
             if name in self._last and name not in self._off:

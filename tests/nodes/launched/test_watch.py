@@ -270,3 +270,73 @@ def test_a_parameter_that_an_edit_takes_out_comes_back_with_the_value_of_the_lau
         hosted.replace_node(hosted.load_anew(file), lambda failure: None)
         run.step(500)
     assert hosted.parameters() == {"stiffness": 0.01, "damping": 0.003}
+
+
+@pytest.mark.parametrize("mode", ["lockstep", "realtime"])
+def test_an_edit_that_no_longer_commands_the_actuator_names_it(mode: str, tmp_path: Path) -> None:
+    line = "the edited hold.py no longer commands actuator 'arm'; the last command stays in force"
+    with tempfile.TemporaryDirectory(prefix="watch-", dir="/tmp") as runtime:
+        launch = Watched(tmp_path, runtime, mode)
+        try:
+            launch.until("sim running")
+            time.sleep(0.3)
+            text = launch.file.read_text()
+            launch.file.write_text(text.replace('yield "command"', 'if state.position[0] > 1e3: yield "command"'))
+            launch.until(f"WARNING hold: {line}")
+        finally:
+            launch.end()
+    events = read_recording(tmp_path / "hold.mcap")["rotary_pendulum/event"]
+    reloads = [detail for kind, detail in zip(events["kind"], events["detail"], strict=True) if kind == "reload"]
+    assert reloads[0] == line
+
+
+TWO = """
+from armswing import Node, messages
+
+
+class Two(Node):
+    subscribes = {"state": messages.RobotState}
+    publishes = {"command": messages.JointCommand}
+
+    def on_message(self, name, state):
+        yield "command", messages.JointCommand(name=["joint_2"], value=[0.1], state_seq=state.seq)
+        yield "command", messages.JointCommand(name=["joint_4"], value=[0.2], state_seq=state.seq)
+"""
+BOTH = "the actuators 'joint_2', 'joint_4'"
+TWO_LAUNCH = """
+[sim]
+robot = "arm_2dof"
+mode = "lockstep"
+{more}
+[[nodes]]
+name = "two"
+run = "two.py:Two"
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "watchdog_ms", "warning"),
+    [
+        ("0.2", "0.3", 50, ""),
+        ("joint_4", "joint_2", 50, "actuator 'joint_4'; the last command stays in force"),
+        ('["joint_4"], value=[0.2]', "[], value=[]", 50, "actuator 'joint_4'; the last command stays in force"),
+        ("    yield", "    if 0: yield", 50, f"{BOTH}; the last command stays in force until the watchdog acts"),
+        ("    yield", "    if 0: yield", 0, f"{BOTH}; the last command stays in force"),
+    ],
+)
+def test_each_actuator_that_an_edit_leaves_is_named_before_the_watchdog_acts(
+    before: str, after: str, watchdog_ms: int, warning: str, tmp_path: Path
+) -> None:
+    file, plan = tmp_path / "two.py", tmp_path / "two.toml"
+    file.write_text(TWO)
+    plan.write_text(TWO_LAUNCH.format(more=f"watchdog_ms = {watchdog_ms}"))
+    with compose(load_plan(plan)) as run:
+        run.step(100)
+        hosted = run.nodes["two"]
+        file.write_text(TWO.replace(before, after))
+        hosted.replace_node(hosted.load_anew(file), lambda failure: None)
+        run.step(40)
+        lines = [f"the edited two.py no longer commands {warning}"] if warning else []
+        assert [text for _, text in hosted.context.log] == lines
+        run.step(300)
+        assert [text for _, text in hosted.context.log] == lines  # once
