@@ -126,6 +126,22 @@ class GuardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
                     raise ValueError(
                         f"{key}: {joint!r} has no limits in 'joints'; name joints of {', '.join(self.joints)}"
                     )
+            if (least := self._least(row)) > row.most:
+                raise ValueError(
+                    f"key 'keep_out[{number}].most' is {row.most:g}, but within lower and upper of the joints the sum "
+                    f"is at least {least:g}, so that no position is permitted; raise most"
+                )
+            if row.name in [other.name for other in self.keep_out[:number]]:
+                raise ValueError(f"key 'keep_out[{number}].name': {row.name!r} is used twice; use two names")
+
+    def _least(self, row: KeepOut) -> float:
+        """Smallest sum of an inequality over the positions within `lower` and `upper` of its joints."""
+        total = 0.0
+        for joint, coefficient in row.joints.items():
+            end = self.joints[joint].lower if coefficient > 0.0 else self.joints[joint].upper
+            if coefficient:
+                total += -math.inf if end is None else coefficient * end
+        return total
 
 
 @dataclass(frozen=True)

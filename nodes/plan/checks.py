@@ -17,7 +17,14 @@ from nodes.plan.handlers import uncalled
 from nodes.plan.key_checks import PlanError, convert, suggestion, worded
 from nodes.plan.launch_plan import LOCAL, NAME, NAME_LENGTH, LinkPlan, NodePlan, Plan, SimPlan, joined
 from nodes.plan.loading import is_file, load_class, locate, reference, shortened
-from nodes.plan.topic_checks import check_misspelt, check_recorded_files, check_topics, unexecuted, unreceived
+from nodes.plan.topic_checks import (
+    check_misspelt,
+    check_recorded_files,
+    check_topics,
+    check_types,
+    unexecuted,
+    unreceived,
+)
 from robots.files import is_reference, load, located
 from sim_core.errors import InvalidRequest
 from sim_core.tables import fields_of, out_of_range
@@ -80,6 +87,7 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> list[str]
     if only is None:
         places = {entry.name: entry.source for entry in tables.nodes}
         check_misspelt(classes, plan, places)
+        check_types(classes, plan, places)
         return [*unreceived(classes, plan, places), *unexecuted(classes, plan, places)]
     return []
 
@@ -404,7 +412,8 @@ def _check_milestones(plan: Plan, tables: Tables, units: Mapping[str, str]) -> N
 def _check_node(node: NodePlan, seen: dict[str, Source | None], where: Source) -> None:
     if len(node.name) > NAME_LENGTH:
         reason = f"{node.name[:20]!r} ... has {len(node.name)} characters; give at most {NAME_LENGTH}"
-        raise PlanError(f"{where.place('name')}: node: key 'name': {reason}")
+        within = f" with its namespace {node.namespace!r}" if node.namespace else ""
+        raise PlanError(f"{where.place('name')}: node: key 'name': {reason}{within}")
     if not NAME.fullmatch(node.local_name) or "/" in node.local_name:
         raise PlanError(
             f"{where.at('name')}: key 'name' is {node.name!r}; use letters, digits and _, with a letter first"
@@ -422,9 +431,14 @@ def _check_times(node: NodePlan, mode: str, where: Source) -> None:
     """Raise PlanError for a node with the key `link` or `compute_ms` if the mode is not lockstep."""
     for key, unset in (("link", LinkPlan()), ("compute_ms", 0.0)):
         if getattr(node, key) != unset and mode != "lockstep":
+            why = (
+                "has no fixed order of messages and turns; lockstep runs as fast as it can, too"
+                if mode == "fast"
+                else "takes the times of the real network and nodes"
+            )
             raise PlanError(
-                f'{where.at(key)}: key {key!r} works in mode "lockstep" only, but [sim] has mode "{mode}"; '
-                'remove the key, or set mode = "lockstep"'
+                f'{where.at(key)}: key {key!r} works in mode "lockstep" only, as mode "{mode}" of [sim] {why}; '
+                'set mode = "lockstep", or remove the key'
             )
 
 

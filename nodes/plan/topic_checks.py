@@ -78,6 +78,26 @@ def check_misspelt(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping
                     raise PlanError(f"{where[node.name]}: {line}")
 
 
+def check_types(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[str, Source]) -> None:
+    """Raise PlanError for a topic that is declared with two message types, by two nodes or by one.
+
+    Only names of types are compared, as two nodes may define the same type in a file each.
+    """
+    first: dict[str, tuple[str, str, str]] = {}  # {full topic: (name of the type, verb, node)}
+    for node in plan.nodes:
+        cls = classes.get(node.name, Node)
+        both = ("publishes", cls.publishes), ("subscribes to", cls.subscribes)
+        for verb, name, message in ((verb, *each) for verb, table in both for each in table.items()):
+            topic = resolve(node.remap.get(name, name), plan.robot_of(node.namespace))
+            kind, how, other = first.setdefault(topic, (message.__name__, verb, node.name))
+            if name != "*" and kind != message.__name__:
+                there = "it" if other == node.name else f"node {other!r}"
+                raise PlanError(
+                    f"{where[node.name]}: the node {verb} topic {'/' + topic!r} with messages of type "
+                    f"{message.__name__}, and {there} {how} it with {kind}; use two topics"
+                )
+
+
 def unreceived(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[str, Source]) -> Iterator[str]:
     """Yield one line, with file and key, for each remapped publication that no node receives.
 

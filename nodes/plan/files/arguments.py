@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import math
 import re
 import tomllib
@@ -13,6 +14,7 @@ import msgspec
 from nodes.plan.files.source import Source
 from nodes.plan.key_checks import PlanError, convert, suggestion
 from nodes.plan.launch_plan import NAME
+from nodes.plan.loading import shortened
 from sim_core.support.suggestion import did_you_mean
 
 Value = bool | int | float | str | list[Any]
@@ -23,7 +25,7 @@ KINDS: dict[str, tuple[type, str]] = {
     "text": (str, "text"),
     "list": (list, "a list"),
 }
-_USE = re.compile(r"\$(\$?)\{([^{}]*)\}")
+_USE = re.compile(r"\$\$\{|\$\{(?:([^{}]*)\})?")  # "$${", "${name}", or a "${" that does not begin a name
 _IN_CONDITION = re.compile(r"\bargs\.(\w+)")
 
 
@@ -73,10 +75,13 @@ def declared_arguments(table: object, source: Source) -> dict[str, Argument]:
         where = source.table(f"[args]: argument {name!r}", name)
         if not NAME.fullmatch(name):
             raise PlanError(f"{where}: the name is not allowed; use letters, digits and _, with a letter first")
+        if keyword.iskeyword(name) or name in ("true", "false"):
+            raise PlanError(f"{where}: the name is not allowed, as it is a word of conditions; choose another name")
         if not isinstance(entry, dict):
             raise PlanError(
                 f"{where}: the value is not a table; write {name} = {{ default = {text_of(entry, quoted=True)} }}"
             )
+        _check_default(entry.get("default"), where)
         argument = declared[name] = convert(entry, Argument, where)
         if argument.type is None and argument.default is None and not argument.choices:
             raise PlanError(
@@ -86,12 +91,35 @@ def declared_arguments(table: object, source: Source) -> dict[str, Argument]:
             raise PlanError(
                 f"{where}: the type is {argument.kind}, but min and max are for numbers only; remove min and max"
             )
+        if argument.min is not None and argument.max is not None and argument.min > argument.max:
+            raise PlanError(
+                f"{where.at('min')}: key 'min' is {argument.min:g} and max is {argument.max:g}; min must not be "
+                "above max"
+            )
+        for key, text in [("default", argument.default), *(("choices", choice) for choice in argument.choices)]:
+            if uses := [use[0] for each in _texts(text) for use in _USE.finditer(each) if use[0] != "$${"]:
+                raise PlanError(
+                    f"{where.at(key)}: key {key!r} has {uses[0]!r}, but values of arguments are not replaced in the "
+                    "table [args]; write the value itself"
+                )
         for choice in argument.choices:
             plain = msgspec.structs.replace(argument, choices=[], type=argument.kind)
             _fitting(choice, plain, where.at("choices") + ": key 'choices'")
         if argument.default is not None:
             argument.default = _fitting(argument.default, argument, where.at("default") + ": key 'default'")
     return declared
+
+
+def _check_default(value: object, where: Source) -> None:
+    """Raise PlanError for a default of a type that no argument has, such as a table."""
+    if value is None or isinstance(value, bool | int | str | list):
+        return
+    if isinstance(value, float) and math.isfinite(value):
+        return
+    found = "a table" if isinstance(value, dict) else value
+    raise PlanError(
+        f"{where.at('default')}: key 'default' is {found}; it must be true or false, a finite number, text or a list"
+    )
 
 
 def argument_values(
@@ -118,9 +146,9 @@ def argument_values(
         else:
             where = source.at("args", name)
             about = f" ({argument.help})" if argument.help else ""
+            give = f"add args = {{ {name} = VALUE }}" if at else f"give {name}=VALUE"
             raise PlanError(
-                f"{at or where}: argument {name!r}{about} is missing; give {name}=VALUE, where VALUE is "
-                f"{_permitted(argument)}"
+                f"{at or where}: argument {name!r}{about} is missing; {give}, where VALUE is {_permitted(argument)}"
             )
     return values
 
@@ -169,7 +197,8 @@ def _fitting(value: Any, argument: Argument, where: str) -> Any:
         fits = (low is None or value >= low) and (high is None or value <= high)
     if not fits:
         near = did_you_mean(value, argument.choices) if argument.choices else ""
-        raise PlanError(f"{where}: {text_of(value, quoted=True)} is not allowed; give {_permitted(argument)}{near}")
+        given = shortened(text_of(value, quoted=True))
+        raise PlanError(f"{where}: {given} is not allowed; give {_permitted(argument)}{near}")
     return float(value) if kind is float else value
 
 
@@ -229,16 +258,21 @@ def substituted(values: Any, arguments: Mapping[str, Any], source: Source) -> An
         return [substituted(item, arguments, source.table(source.label, index)) for index, item in enumerate(values)]
     if not isinstance(values, str) or "${" not in values:
         return values
+    key = next((key for key in reversed(source.path) if isinstance(key, str)), "")
+    if any(use[0] == "${" for use in _USE.finditer(values)):
+        raise PlanError(
+            f"{source}: key {key!r}: {shortened(values)!r} has a '${{' without a name and its '}}'; write ${{name}}, "
+            "or '$${' for the text '${'"
+        )
     for name in _names(values):
         if name not in arguments:
-            key = next((key for key in reversed(source.path) if isinstance(key, str)), "")
             hint = suggestion(name, arguments) if arguments else "; the file has no table [args]"
             raise PlanError(f"{source}: key {key!r}: {values!r} uses argument {name!r}, which does not exist{hint}")
     whole = _USE.fullmatch(values)
-    if whole and not whole[1]:
-        return arguments[whole[2].strip()]
-    return _USE.sub(lambda use: f"${{{use[2]}}}" if use[1] else text_of(arguments[use[2].strip()]), values)
+    if whole and whole[1] is not None:
+        return arguments[whole[1].strip()]
+    return _USE.sub(lambda use: "${" if use[1] is None else text_of(arguments[use[1].strip()]), values)
 
 
 def _names(text: str) -> Iterator[str]:
-    return (use[2].strip() for use in _USE.finditer(text) if not use[1])
+    return (use[1].strip() for use in _USE.finditer(text) if use[1] is not None)

@@ -26,22 +26,27 @@ class Document:
     source: Source
 
 
-def read_document(file: Path, asked_in: str = "") -> Document:
+def read_document(file: Path, asked_in: str = "", without: str = "") -> Document:
     """The tables of a launch file. Raises PlanError with a one-line message if the file cannot be read or is not TOML.
 
     asked_in  place where another launch file includes this file, "" if none does; if the file is missing, the message
               begins with this place
+    without   name, without the suffix, of a launch file that is not suggested for a misspelt name
     """
+    place = f"{asked_in}: {str(file)!r}" if asked_in else str(file)
     try:
         text = _text(file)
         values = tomllib.loads(text)
+    except PlanError:
+        raise
     except FileNotFoundError:
-        place = f"{asked_in}: {str(file)!r}" if asked_in else str(file)
-        raise PlanError(f"{place}: no such launch file{_launch_file_like(file)}") from None
+        raise PlanError(f"{place}: no such launch file{_launch_file_like(file, without)}") from None
+    except IsADirectoryError:
+        raise PlanError(f"{place}: this is a folder; give a launch file{_launch_file_in(file)}") from None
     except UnicodeDecodeError:
-        raise PlanError(f"{file}: {_no_text(file)}") from None
+        raise PlanError(f"{place}: {_no_text(file)}") from None
     except OSError as error:
-        raise PlanError(f"{file}: cannot be read: {error}") from None
+        raise PlanError(f"{place}: cannot be read: {error.strerror or error}") from None
     except RecursionError:
         raise PlanError(f"{file}: {TOO_DEEP}") from None
     except ValueError as error:  # of tomllib, or of a number of thousands of digits
@@ -76,12 +81,20 @@ def is_deeper(value: object, depth: int) -> bool:
     return bool(level)
 
 
-def _launch_file_like(file: Path) -> str:
+def _launch_file_in(folder: Path) -> str:
+    """Text with the name of a launch file in a folder, such as ", such as launch/charmie_drive.toml"; "" if there is
+    none.
+    """
+    return next((f", such as {each}" for each in sorted(folder.glob("*.toml"))), "")
+
+
+def _launch_file_like(file: Path, without: str) -> str:
     """Text such as "; did you mean 'launch/charmie_pick.toml'?" for a launch file of a similar name; "" if there is
     none.
     """
     folders = [file.parent, *(file.parent / each for each in ("launch", "launch/examples"))]
     there = {each.stem: each for folder in reversed(folders) for each in sorted(folder.glob("*.toml"))}
+    there.pop(without, None)
     name = file.name.removesuffix(".toml")
     return did_you_mean(name, [name] if name in there else there, show=lambda near: str(there[near]))
 

@@ -21,7 +21,7 @@ from nodes.plan.files.conditions import is_true
 from nodes.plan.files.document import Document, project_folder, read_document
 from nodes.plan.files.source import Source
 from nodes.plan.key_checks import PlanError, convert, suggestion
-from nodes.plan.launch_plan import NAME, PLAIN_KEYS, Milestone, NodePlan, SimPlan, joined
+from nodes.plan.launch_plan import NAME, NAME_LENGTH, PLAIN_KEYS, Milestone, NodePlan, SimPlan, joined
 from nodes.plan.loading import shortened
 
 PARTS = ("nodes", "milestones", "groups", "include")  # lists of tables, composed in the order of the file
@@ -217,8 +217,12 @@ class _Composition:
             place = source.table("[sim]", "sim")
             self.tables.sim = Entry(substituted(values["sim"], self.arguments, place), place, self.folder)
 
-    def add_parts(self, values: Mapping[str, Any], source: Source) -> None:
-        """Add nodes, milestones, groups and included files, in the order in which they are written."""
+    def add_parts(self, values: Mapping[str, Any], source: Source, off_by: Source | None = None) -> None:
+        """Add nodes, milestones, groups and included files, in the order in which they are written.
+
+        off_by  group of these tables if it is switched off: their arguments and conditions are checked, and nothing is
+                added
+        """
         for kind, written, place in sorted(_parts(values, source), key=lambda part: part[2].line or 0):
             table = {
                 key: item if key in PARTS else substituted(item, self.arguments, place.table(place.label, key))
@@ -227,26 +231,21 @@ class _Composition:
             place = replace(place, label=_label(kind, int(place.path[-1]), table))
             choices = {name: each.choices for name, each in self.tables.arguments.items() if each.choices}
             is_on = is_true(table.pop("if", True), self.arguments, choices, place.at("if"))
-            if kind == "nodes" and is_on:
+            off = off_by or (None if is_on else place)
+            if kind == "nodes" and off is None:
                 namespace = table.pop("namespace", "") if isinstance(table.get("namespace"), str) else ""
                 self.tables.nodes.append(Entry(table, place, self.folder, namespace))
-            elif kind == "milestones" and is_on:
+            elif kind == "milestones" and off is None:
                 self.tables.milestones.append(Entry(table, place, self.folder))
             elif kind == "groups":
                 convert(table, Group, place)
-                if is_on:
-                    self.add_parts(table, place)
-                else:
-                    self._switch_off(table.get("nodes", []), place)
+                self.add_parts(table, place, off)
             elif kind == "include":
                 include = convert(table, Include, place)
-                if is_on:
+                if off is None:
                     self._include(include, place)
-            elif kind == "nodes":
-                self._switch_off([table], place)
-
-    def _switch_off(self, nodes: list[dict[str, Any]], place: Source) -> None:
-        self.tables.switched_off |= {str(node.get("name")): place for node in nodes}
+            elif kind == "nodes" and off is not None:
+                self.tables.switched_off[str(table.get("name"))] = off
 
     def _include(self, include: Include, place: Source) -> None:
         try:
@@ -262,12 +261,18 @@ class _Composition:
             circle = [*self.files[known.index(resolved) :], file]
             names = " includes ".join(each.name for each in circle)
             raise PlanError(f"{place.at('file')}: key 'file': {names}; a file cannot include itself")
-        document = read_document(file, f"{place.at('file')}: key 'file'")
+        if not include.file:
+            raise PlanError(f"{place.at('file')}: key 'file' is empty; give a launch file")
+        document = read_document(file, f"{place.at('file')}: key 'file'", self.files[-1].stem)
         declared = declared_arguments(document.values.get("args", {}), document.source.table("[args]", "args"))
         values = argument_values(declared, include.args, document.source, place.at("args"))
         if include.namespace and not all(NAME.fullmatch(each) for each in include.namespace.split("/")):
             what = f"{include.namespace!r} is no valid name; use letters, digits and _, with a letter first"
             raise PlanError(f"{place.at('namespace')}: key 'namespace': {what}")
+        if len(include.namespace) >= NAME_LENGTH:
+            what = f"{include.namespace[:20]!r} ... has {len(include.namespace)} characters"
+            limit = f"with a node's name behind it, at most {NAME_LENGTH} are allowed"
+            raise PlanError(f"{place.at('namespace')}: key 'namespace': {what}; {limit}")
         other = _composed(document, declared, values, self.files)
         self.tables.warnings += [line for line in other.warnings if line not in self.tables.warnings]
         if include.namespace:

@@ -345,11 +345,18 @@ def test_an_old_command_is_not_passed_on() -> None:
     assert kinds(guard) == [("guard_rejected", "max_age")]
 
 
+TABLE = '{ name = "table", joints = { joint_2 = 2.0 }, most = 2.0 }'
 WRONG = {
     "[nodes.params.joints.joint_2]\n": "key 'joints.joint_2' has no limit",
     "heartbeat_ms = 10\n": "key 'joints' is missing; give limits of joints",
     "[nodes.params.joints.elbow]\nupper = 1.0\n": "key 'joints.elbow': the robot has no actuator 'elbow' on this joint",
     "[nodes.params.joints.joint_2]\nuper = 1.0\n": "unknown key 'uper'; did you mean 'upper'?",
+    f"keep_out = [{TABLE}, {TABLE}]\n[nodes.params.joints.joint_2]\nupper = 1.0\n": (
+        "key 'keep_out[1].name': 'table' is used twice; use two names"
+    ),
+    f"keep_out = [{TABLE}]\n[nodes.params.joints.joint_2]\nlower = 1.25\nupper = 2.0\n": (
+        "key 'keep_out[0].most' is 2, but within lower and upper of the joints the sum is at least 2.5, so that no"
+    ),
     "[nodes.params.joints.joint_2]\nlower = 1.0\nupper = 1.0\n": (
         "key 'joints.joint_2': lower is 1 and upper is 1; lower must be below upper"
     ),

@@ -146,7 +146,7 @@ FAULTS = {
     "max = 1.0": (
         "max = -1.0",
         "launch.toml:2: [args]: argument 'damping'",
-        "key 'default': 0.0 is not allowed; give a number in 0 .. -1",
+        "key 'min' is 0 and max is -1; min must not be above max",
     ),
     "tag = {": ("5tag = {", "launch.toml:5: [args]: argument '5tag'", "use letters, digits and _, with a letter first"),
     '{ default = "a" }': ('"a"', "launch.toml:5: [args]: argument 'tag'", "write tag = { default = 'a' }"),
@@ -389,3 +389,127 @@ def test_a_trunk_is_an_argument_of_the_launch_that_the_trunks_own_launch_file_in
     )
     assert own.sim.parameters["trunk"] == "passive"
     assert (own.sim, own.nodes, own.duration_s) == (included.sim, included.nodes, included.duration_s)
+
+
+USED = 'params = {{ angle_deg = "{}" }}\n'
+OF_A = "2: [args]: argument 'a'"
+IN_ARGS = "but values of arguments are not replaced in the table [args]; write the value itself"
+NO_NAME = "has a '${' without a name and its '}'; write ${name}, or '$${' for the text '${'"
+NO_DEFAULT = "it must be true or false, a finite number, text or a list"
+
+
+@pytest.mark.parametrize(
+    ("argument", "use", "told"),
+    [
+        ('a = { default = "${b}" }\nb = { default = 1.0 }', "${a}", f"{OF_A}: key 'default' has '${{b}}', {IN_ARGS}"),
+        ('a = { choices = ["x", "${b"] }', "${a}", f"{OF_A}: key 'choices' has '${{', {IN_ARGS}"),
+        ("a = { default = ['${a}'] }", "${a}", f"{OF_A}: key 'default' has '${{a}}', {IN_ARGS}"),
+        (
+            "a = { type = 'number', min = 3, max = 2 }",
+            "${a}",
+            f"{OF_A}: key 'min' is 3 and max is 2; min must not be above",
+        ),
+        ("a = { default = inf }", "${a}", f"{OF_A}: key 'default' is inf; {NO_DEFAULT}"),
+        ("a = { default = { x = 1 } }", "${a}", f"{OF_A}: key 'default' is a table; {NO_DEFAULT}"),
+        (
+            "not = { default = 1.0 }",
+            "${not}",
+            "2: [args]: argument 'not': the name is not allowed, as it is a word of con",
+        ),
+        ("a = { default = 1.0 }", "${a", f"8: node 'hold': key 'angle_deg': '${{a' {NO_NAME}"),
+        ("a = { default = 1.0 }", "${${a}}", f"8: node 'hold': key 'angle_deg': '${{${{a}}}}' {NO_NAME}"),
+        ("a = { default = 1.0 }", "${a${a}}", f"8: node 'hold': key 'angle_deg': '${{a${{a}}}}' {NO_NAME}"),
+    ],
+)
+def test_an_argument_that_has_no_value_is_refused_where_it_is_written(
+    argument: str, use: str, told: str, launch_file: Path
+) -> None:
+    text = f"[args]\n{argument}\n{SIM}{HOLD}{USED.format(use)}"
+    assert refused(launch_file, text).startswith(f"launch.toml:{told}")
+
+
+def test_a_doubled_dollar_needs_no_closing_brace(launch_file: Path) -> None:
+    plan = plan_of(launch_file, USES.replace("run_${tag}", "$${tag_${tag}"), "mode=fast")
+    assert plan.node("recorder").params["file"] == "${tag_a_0.0.mcap"
+
+
+@pytest.mark.parametrize(
+    ("include", "told"),
+    [
+        ('file = "."', "key 'file': '.': this is a folder; give a launch file, such as launch.toml"),
+        ('file = "/"', "key 'file': '/': this is a folder; give a launch file"),
+        ('file = ""', "key 'file' is empty; give a launch file"),
+        ('file = "lunch.toml"', "key 'file': 'lunch.toml': no such launch file"),  # not the including file
+        ('file = "part.toml"', "argument 'a' is missing; add args = { a = VALUE }, where VALUE is a number"),
+        (
+            f'file = "part.toml"\nargs = {{ a = 1 }}\nnamespace = "{"n" * 70}"',
+            f"key 'namespace': '{'n' * 20}' ... has 70 characters; with a node's name behind it, at most 64",
+        ),
+        ('file = "part.toml"\nargs = { a = 1 }\nnamespace = "/left"', "key 'namespace': '/left' is no valid name; use"),
+        (
+            'file = "part.toml"\nargs = { a = 1 }\nnamespace = "l\u00e4nks"',
+            "key 'namespace': 'l\u00e4nks' is no valid name; use",
+        ),
+    ],
+)
+def test_an_include_that_is_no_launch_file_is_named_with_the_including_file(
+    include: str, told: str, launch_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(launch_file.parent)
+    (launch_file.parent / "part.toml").write_text('[args]\na = { type = "number" }\n' + SIM + HOLD)
+    launch_file.write_text(f"[[include]]\n{include}\n")
+    with pytest.raises(PlanError) as error:
+        load_plan("launch.toml")
+    assert str(error.value).startswith("launch.toml:")
+    assert told in str(error.value)
+
+
+def test_three_files_that_include_each_other_are_named_in_their_order(launch_file: Path) -> None:
+    for name, other in (("second", "third"), ("third", "launch")):
+        (launch_file.parent / f"{name}.toml").write_text(f'[[include]]\nfile = "{other}.toml"\n')
+    line = refused(launch_file, SIM + '[[include]]\nfile = "second.toml"\n')
+    assert line == (
+        "third.toml:2: include 'launch.toml': key 'file': launch.toml includes second.toml includes third.toml "
+        "includes launch.toml; a file cannot include itself"
+    )
+
+
+def test_a_group_that_is_switched_off_is_checked_for_its_arguments(launch_file: Path) -> None:
+    group = '[[groups]]\nif = "args.on"\n[[groups.nodes]]\n{}\nname = "x"\nrun = "x.py:X"\n'
+    text = f"[args]\non = {{ default = false }}\n{SIM}"
+    assert plan_of(launch_file, text + group.format('if = "args.on"')).nodes == []
+    line = refused(launch_file, text + group.format('if = "args.onn"'))
+    assert line == "launch.toml:8: node 'x': key 'if': 'args.onn': there is no argument 'onn'; did you mean 'on'?"
+    line = refused(launch_file, text + group.format('params = { gain = "${onn}" }'))
+    assert line.startswith(
+        "launch.toml:8: node 'x': key 'gain': '${onn}' uses argument 'onn', which does not exist; did"
+    )
+
+
+def test_one_topic_of_two_types_is_refused(launch_file: Path) -> None:
+    line = refused(launch_file, SIM + HOLD + 'remap = { command = "both", state = "both" }\n')
+    assert line == (
+        "launch.toml:3: node 'hold': the node subscribes to topic '/rotary_pendulum/both' with messages of type RobotS"
+        "tate, and it publishes it with JointCommand; use two topics"
+    )
+    other = HOLD.replace('"hold"', '"other"') + 'remap = { command = "mine" }\n'
+    line = refused(launch_file, SIM + HOLD + 'remap = { state = "mine" }\n' + other)
+    assert line.startswith(
+        "launch.toml:7: node 'other': the node publishes topic '/rotary_pendulum/mine' with messages of type J"
+    )
+    assert line.endswith("and node 'hold' subscribes to it with RobotState; use two topics")
+
+
+@pytest.mark.parametrize(
+    ("mode", "why"), [("fast", "lockstep runs as fast as it can, too"), ("realtime", "of the real network")]
+)
+@pytest.mark.parametrize("key", ["link = { delay_ms = 2 }", "compute_ms = 2"])
+def test_emulated_times_are_refused_outside_of_lockstep_with_the_mode_to_use(
+    key: str, mode: str, why: str, launch_file: Path
+) -> None:
+    line = refused(launch_file, f'{SIM}mode = "{mode}"\n{HOLD}{key}\n')
+    assert line.startswith(
+        f"launch.toml:7: node 'hold': key '{key.split()[0]}' works in mode \"lockstep\" only, as mode \"{mode}\""
+    )
+    assert why in line
+    assert line.endswith('set mode = "lockstep", or remove the key')
