@@ -16,7 +16,7 @@ from nodes.guard.limits import GuardParams
 from nodes.hil.clocks.track import ClockTracks
 from nodes.messages import Description, Event, JointCommand, Message, PeerClock, RobotState, Verdict
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.key_checks import convert
+from nodes.plan.key_checks import convert, suggestion
 from nodes.plan.loading import load_class
 
 if TYPE_CHECKING:
@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 SETTLE_S = 1.0  # time at rest before the first motion
 HOLD_S = 0.3  # time at rest at the end of each motion
 LEAST, MOST = 0.3, 3.0  # measured motion as a share of the commanded one
+LEAST_SURE, MOST_SURE = 0.7, 1.4  # the same, without a note
 OTHERS = 0.5  # largest motion of a joint that should stand still, as a share of its amplitude
 SLOW_S, TOO_SLOW_S = 0.02, 0.1  # round trip to the driver, 99 % of all
 UNSURE_S = 2e-3  # uncertainty of the driver's clock
+REVERSED = "its motor or its encoder is reversed"
+AT_REST = "motor off or reversed, encoder reversed or its zero elsewhere than the servo's, or commands late"
 LARGEST = {"amplitude_deg": 15.0, "amplitude_mm": 50.0}
 
 
@@ -93,7 +96,8 @@ class HilCheck(Node):
         self._motions: dict[str, dict[str, float]] = {}  # {moved joint: {joint: motion at its end}}
         self._work: dict[str, float] = {}  # {joint: sum of measured velocity times measured motion}
         self._stamps: list[float] = []
-        self._failed = ""
+        self._failed = ""  # joint that went too far
+        self._fell: dict[str, float] = {}  # {joint that went too far while it was held at rest: its motion}
         self._tracks = ClockTracks()
         self._clocks: dict[str, PeerClock] = {}
         self._trips: list[float] = []
@@ -163,6 +167,9 @@ class HilCheck(Node):
             above, below = room[name]
             room[name] = min(above, upper - self._start[name]), min(below, self._start[name] - lower)
         outside = [name for name, rooms in room.items() if min(rooms) < 0.0]
+        obstacle = f"{outside[0]} is outside its limits" if outside else ""
+        if unknown := self._unknown_joints():
+            obstacle = f"the measured states have a joint {unknown[0]!r}, which the robot does not have"
         for actuator in self._description.actuators:
             joint = joints.get(actuator.joint)
             if joint is None or joint.name not in self._start or "position" not in actuator.modes:
@@ -170,9 +177,9 @@ class HilCheck(Node):
             size = math.radians(self._params.amplitude_deg) if joint.unit == "rad" else 1e-3 * self._params.amplitude_mm
             above, below = room[joint.name]
             chosen = not self._params.joints or joint.name in self._params.joints
-            if outside:
+            if obstacle:
                 if chosen:
-                    self._unmoved[joint.name] = f"not moved, as {outside[0]} is outside its limits"
+                    self._unmoved[joint.name] = f"not moved, as {obstacle}"
                 continue
             self._servos[actuator.name], self._sizes[joint.name] = joint.name, size
             if not chosen:
@@ -183,6 +190,11 @@ class HilCheck(Node):
                     f"not moved: its limits leave {max(above, below):.4g} {joint.unit}, the motion needs {size:.4g}; "
                     "give a smaller amplitude, or bring it away from its limits"
                 )
+
+    def _unknown_joints(self) -> list[str]:
+        """Names in the measured states that are no joints of the robot."""
+        known = {joint.name for joint in self._description.joints}
+        return [name for name in self._start if name not in known]
 
     def _guard_limits(self) -> Iterator[tuple[str, str, float, float]]:
         """Yield (node with a guard, joint, lower limit, upper limit) for each joint position that a guard limits."""
@@ -211,6 +223,8 @@ class HilCheck(Node):
             share = min(part_s / self._params.move_s, 1.0)
             if part_s > one_s:
                 share = 1.0 - min((part_s - one_s) / self._params.move_s, 1.0)
+            if now < SETTLE_S:
+                self._look_at_rest()
             goal[joint] += size * share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
             moved = {
                 other: place[0] - self._start[other] for other, place in self._place.items() if other in self._start
@@ -222,6 +236,13 @@ class HilCheck(Node):
         value = [goal[joint] for joint in self._servos.values()]
         yield "command", JointCommand(mode="position", name=list(self._servos), value=value, state_seq=seq)
 
+    def _look_at_rest(self) -> None:
+        """Note a joint that goes too far before the first motion, and end the check of the motions."""
+        for joint, size in self._sizes.items():
+            moved = self._place.get(joint, (self._start[joint],))[0] - self._start[joint]
+            if abs(moved) > MOST * size and not self._failed:
+                self._failed, self._fell[joint] = joint, moved
+
     # -- findings
 
     def findings(self) -> list[CheckFinding]:
@@ -231,6 +252,10 @@ class HilCheck(Node):
     def _of_limits(self) -> Iterator[CheckFinding]:
         if not self._start:
             yield CheckFinding("measured state", "no go", "none came: is the robot on, and its driver connected?")
+        names = [joint.name for joint in self._description.joints]
+        for name in self._unknown_joints():
+            text = f"the robot has no joint {name!r}{suggestion(name, names)}"
+            yield CheckFinding("measured state", "no go", text)
         for joint in self._description.joints:
             if joint.name not in self._start:
                 continue
@@ -258,11 +283,17 @@ class HilCheck(Node):
     def _of_motions(self) -> Iterator[CheckFinding]:
         if self._start and not self._moves and not self._unmoved:
             yield CheckFinding("motions", "note", "no measured joint has a servo: signs are not checked")
+        for actuator in self._description.actuators if self._start else ():
+            if actuator.joint and actuator.joint not in self._start and "position" in actuator.modes:
+                yield CheckFinding(f"motion of {actuator.joint}", "note", "not moved, as it is not measured")
         for joint, why in self._unmoved.items():
             yield CheckFinding(f"motion of {joint}", "no go", why)
+        for joint, far_moved in self._fell.items():
+            where = f"{far_moved:+.4g} while it was held at rest"
+            yield CheckFinding(f"motion of {joint}", "no go", f"{where}: {AT_REST}")
         for joint, size in self._moves.items():
             subject, moved = f"motion of {joint}", self._motions.get(joint)
-            if joint in self._unmoved:
+            if joint in self._unmoved or joint in self._fell:
                 continue
             if moved is None:
                 why = (
@@ -278,9 +309,17 @@ class HilCheck(Node):
             if self._stops and share < LEAST:
                 yield CheckFinding(subject, "no go", f"{text}: the guard of {', '.join(self._stops)} stopped the robot")
             elif joint == self._failed or share > MOST:
-                yield CheckFinding(subject, "no go", f"{text}: it went too far, and all joints were held")
+                way = f": {REVERSED}" if share < 0.0 else ""
+                yield CheckFinding(subject, "no go", f"{text}: it went too far, and all joints were held{way}")
             elif share < -LEAST:
-                yield CheckFinding(subject, "no go", f"{text}: its motor or its encoder is reversed")
+                backwards = self._work.get(joint, 0.0) < 0.0
+                what = "its encoder is reversed, its measured velocity is not" if backwards else REVERSED
+                yield CheckFinding(subject, "no go", f"{text}: {what}")
+            elif share < LEAST and far:
+                there = ", ".join(far)
+                yield CheckFinding(
+                    subject, "no go", f"{text}, but {there} moved instead: are motors or encoders exchanged?"
+                )
             elif share < LEAST:
                 yield CheckFinding(subject, "no go", f"{text}: motor off, brake on, or encoder dead")
             elif far:
@@ -288,6 +327,8 @@ class HilCheck(Node):
                 yield CheckFinding(
                     subject, "no go", f"{text}, but {there} moved, too: are motors or encoders exchanged?"
                 )
+            elif not LEAST_SURE <= share <= MOST_SURE and self._work.get(joint, 0.0) >= 0.0:
+                yield CheckFinding(subject, "note", f"{text}: are its gear ratio and the scale of its encoder right?")
             elif self._work.get(joint, 0.0) < 0.0:
                 yield CheckFinding(subject, "no go", f"{text}, but its measured velocity has the wrong sign")
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,14 @@ import msgspec
 import pytest
 
 from nodes.hil_check import CheckFinding, HilCheck, HilCheckParams, duration_s, plan_of_check, servo_joints
-from nodes.messages import ActuatorDescription, Description, JointCommand, JointDescription, RobotState
+from nodes.messages import (
+    ActuatorDescription,
+    Description,
+    JointCommand,
+    JointDescription,
+    PeerClock,
+    RobotState,
+)
 from nodes.messages.codec import decode
 from nodes.node import Context
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
@@ -83,9 +91,18 @@ class {cls}(Right):
             yield topic, found
 """
 FAULTS = {
-    "found.position[1] = -found.position[1]": ("motion of joint_4", "its motor or its encoder is reversed"),
+    "found.position[1] = -found.position[1]": (
+        "motion of joint_4",
+        "its encoder is reversed, its measured velocity is not",
+    ),
     "found.position[1] = 0.1": ("motion of joint_4", "motor off, brake on, or encoder dead"),
-    "found.position.reverse()": ("motion of joint_2", "motor off, brake on, or encoder dead"),
+    "found.position.reverse()": ("motion of joint_2", "but joint_4 moved instead: are motors or encoders exchanged?"),
+    "found.position[0] *= -1; found.velocity[0] *= -1": ("motion of joint_2", "its motor or its encoder is reversed"),
+    "found.position[0] *= -4; found.velocity[0] *= -4": (
+        "motion of joint_2",
+        "it went too far, and all joints were held: its motor or its encoder is reversed",
+    ),
+    "found.name[0] = 'joint_22'": ("measured state", "the robot has no joint 'joint_22'; did you mean 'joint_2'?"),
     "found.velocity[0] = -found.velocity[0]": ("motion of joint_2", "its measured velocity has the wrong sign"),
     "found.position[0] += 9.0": ("limits of joint_2", "not 9"),
 }
@@ -99,6 +116,31 @@ def test_a_fault_of_the_robot_is_a_no_go_with_its_joint(fault: str, tmp_path: Pa
     row = findings(plan_with(f"{file}:Faulty"))[subject]
     assert row.result == "no go"
     assert text in row.text
+
+
+def test_a_joint_that_does_not_stand_still_at_rest_is_named_before_any_motion() -> None:
+    found = findings(plan_with(gain={"joint_2": -0.9999}))
+    row = found["motion of joint_2"]
+    assert row.result == "no go"
+    assert re.fullmatch(r"-0.0\d+ while it was held at rest: motor off or reversed, encoder reversed or .*", row.text)
+    assert found["motion of joint_4"].text == "not moved, as joint_2 went too far"
+
+
+def test_a_wrong_gear_ratio_is_noted(tmp_path: Path) -> None:
+    file = tmp_path / "ratio.py"
+    file.write_text(REVERSED.format(cls="Faulty", fault="found.position[0] *= 2; found.velocity[0] *= 2"))
+    row = findings(plan_with(f"{file}:Faulty"))["motion of joint_2"]
+    assert (row.result, row.text.split(": ")[1]) == ("note", "are its gear ratio and the scale of its encoder right?")
+
+
+def test_a_joint_that_the_driver_does_not_measure_is_noted_and_not_commanded(tmp_path: Path) -> None:
+    file = tmp_path / "one.py"
+    fault = "for each in (found.name, found.position, found.velocity, found.effort): del each[1:]"
+    file.write_text(REVERSED.format(cls="Faulty", fault=fault))
+    found, commands = commanded(file)
+    assert (found["motion of joint_4"].result, found["motion of joint_2"].result) == ("note", "go")
+    assert found["motion of joint_4"].text == "not moved, as it is not measured"
+    assert {name for command in commands for name in command.name} == {"joint_2"}
 
 
 def test_plans_that_cannot_be_checked_are_refused() -> None:
@@ -203,3 +245,19 @@ def test_a_guard_that_stops_the_robot_is_named_instead_of_a_dead_motor() -> None
     assert found["guard of driver"].result == "no go"
     assert found["guard of driver"].text.startswith("it stopped the robot: joint_2 moves at")
     assert found["motion of joint_4"].text.endswith("the guard of driver stopped the robot")
+
+
+@pytest.mark.parametrize(("slowest_s", "result"), [(0.004, "go"), (0.05, "note"), (0.15, "no go")])
+def test_a_slow_link_is_named_with_its_jitter(slowest_s: float, result: str) -> None:
+    check = HilCheck()
+    check.on_start(Context(name="c", robot="r", step_s=1e-3, params=PARAMS, random=None, plan=None))  # type: ignore[arg-type]
+    check.on_message("description", Description(joints=[JointDescription(name="turn")]))
+    check.on_message("measured_state", RobotState(name=["turn"], position=[0.0], velocity=[0.0]))
+    check.on_message("state", RobotState(timestamp=1.0, name=["turn"], position=[0.0], velocity=[0.0]))
+    for k in range(20):
+        trip_s = slowest_s if k % 2 == 0 and k > 9 else 0.002
+        ns = [int(1e9 * (0.1 * k + share * trip_s)) for share in (0.0, 0.5, 0.5, 1.0)]
+        times = dict(zip(("asked_ns", "received_ns", "answered_ns", "heard_ns"), ns, strict=True))
+        check.on_clock(PeerClock(peer="driver", round_trip_s=trip_s, **times))
+    row = {each.subject: each for each in check.findings()}["link"]
+    assert (row.result, row.text.split(", jitter ")[1]) == (result, f"{1e3 * (slowest_s - 0.002):.2f} ms")
