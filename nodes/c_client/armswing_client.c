@@ -1120,6 +1120,7 @@ static void take_news(armswing_client *client, armswing_value news) {
     armswing_value entry = armswing_first(nodes);
     size_t i, j;
     int k;
+    if (client->stopping) return;
     if (client->registry[0][0]) forget_the_dead(client, nodes);
     for (k = 0; k < client->n_sources; k++) client->sources[k].listed = 0;
     for (i = 0; i < armswing_length(nodes) && entry.at != NULL; i++, entry = armswing_next(entry)) {
@@ -1258,7 +1259,7 @@ static void set_parameters(armswing_client *client, armswing_value args, char *l
             return;
         }
         if (!armswing_number(content, &after[each - all])) {
-            snprintf(line, size, "node '%.90s': params: %.90s is a number", client->name, each->name);
+            snprintf(line, size, "node '%.90s': params: %.90s must be a number", client->name, each->name);
             return;
         }
         if (unfit(client, each, after[each - all], line, size)) return;
@@ -1995,7 +1996,7 @@ static void finish(armswing_client *client) {
     publish_status(client);
     for (i = 0; i < client->n_links; i++)
         if (client->links[i]->role == DATA && client->links[i]->ready) send_frames(client->links[i], "~", 1, "end", 3);
-    register_node(client, "unregister");
+    if (client->registered) register_node(client, "unregister"); /* else the name is of another process, or unknown */
     while (waiting && milliseconds() < until) { /* for what peers have not read yet */
         waiting = 0;
         for (i = 0; i < client->n_links; i++) {

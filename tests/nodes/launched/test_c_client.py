@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -153,6 +154,36 @@ def test_it_prints_once_why_its_commands_are_refused(
         "WARNING my_controller: the simulation refuses the node's commands: a hand in the cell\n",
         "WARNING my_controller: the simulation refuses the node's commands: the door is open\n",
     ]
+
+
+def test_a_program_of_another_protocol_or_of_a_taken_name_is_one_line_and_the_first_one_goes_on(
+    program: Path, ground: Any, until: Callable[..., None], tmp_path: Path
+) -> None:
+    source = (program.parent / "armswing_client.c").read_text()
+    assert source.count("PROTOCOL = 2,") == 1
+    newer = shutil.copytree(program.parent, tmp_path / "newer")
+    (newer / "armswing_client.c").write_text(source.replace("PROTOCOL = 2,", "PROTOCOL = 3,"))
+    subprocess.run(["make", "-B", "-C", newer], capture_output=True, timeout=100, check=True)
+    launch = ground.start("launch", ground.launch_file())
+    ground.wait_until_running(launch, 1)
+    first = subprocess.Popen([program], env=ground.environment, stderr=subprocess.DEVNULL)
+    with Client(0) as client:
+        until(lambda: client.sim_status()["commanded_by"] == NAME)
+    protocol = f"register: node '{NAME}' uses protocol 3, this armswing protocol 2: it is of newer software; update the"
+    for binary, reason in ((newer / NAME, protocol), (program, f"register: name '{NAME}' is taken by the live process")):
+        done = subprocess.run([binary], env=ground.environment, capture_output=True, text=True, timeout=20, check=False)
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"{NAME}: ended after 0 messages")
+        assert f"error: the registry refuses {NAME}: " in done.stderr
+        assert reason in done.stderr
+    with Client(0) as client:
+        assert client.sim_status()["commanded_by"] == NAME
+        pid = next(entry.pid for entry in client.nodes() if entry.name == NAME)
+    assert (first.poll(), pid) == (None, first.pid)
+    launch.send_signal(signal.SIGINT)
+    _, errors = launch.communicate(timeout=30.0)
+    first.kill()
+    first.wait()
+    assert "unregister" not in errors
 
 
 def test_without_a_launch_it_says_so(program: Path, ground: Any) -> None:
