@@ -95,6 +95,7 @@ class GuardState(msgspec.Struct, frozen=True):
     limited  one line about the latest command that the guard changed or did not pass on; "" if there was none
     clamps   number of values that the guard changed so far
     error    one line on why the node does not answer; "" if it answers
+    since    simulation time at which the latest stop began, s; None without a stop, and where it is not known
     """
 
     stopped: str = ""
@@ -102,12 +103,18 @@ class GuardState(msgspec.Struct, frozen=True):
     limited: str = ""
     clamps: int = 0
     error: str = ""
+    since: float | None = None
 
     def text(self) -> str:
-        """The state as one line, such as "stopped: no command to elbow for 100 ms (stop 2); 0 values clamped"."""
+        """The state as one line, such as "stopped since t = 1.500 s: no command to elbow for 100 ms (stop 2); 0 values
+        clamped".
+        """
         if self.error:
             return self.error
-        stopped = f"stopped: {self.stopped} (stop {self.stops})" if self.stopped else f"not stopped, {self.stops} stops"
+        since = "" if self.since is None else f" since t = {self.since:.3f} s"
+        stopped = f"not stopped, {self.stops} stops"
+        if self.stopped:
+            stopped = f"stopped{since}: {self.stopped} (stop {self.stops})"
         return f"{stopped}; {self.clamps} values clamped" + (f"; the latest: {self.limited}" if self.limited else "")
 
 
@@ -122,6 +129,7 @@ def guard_state(status: Mapping[str, Any]) -> GuardState | None:
         stops=stops.get("count", counters.get("emergency_stops", 0)),
         limited=status.get("limited", ""),
         clamps=counters.get("clamps", 0),
+        since=stops.get("latest_time"),
     )
 
 

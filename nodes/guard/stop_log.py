@@ -55,6 +55,7 @@ class GuardLog:
         if self.stops is None:
             self.stops = GuardStops(first_time=time, first_reason=reason, by=BEGINS[event.kind])
         self.stops.count += 1
+        self.stops.latest_time = time
         self.stops.reason, self.stops.latest_s, self.stops.idle = reason, 0.0, False
         self._since = now
 

@@ -356,6 +356,7 @@ class GuardStops(msgspec.Struct, kw_only=True):
     by            "guard" for a controlled stop by a guard, "estop" for an emergency stop of a driver without a guard
     latest_s      duration of the latest stop so far, s
     idle          whether no command was passed on since the latest stop was acknowledged
+    latest_time   simulation time at which the latest stop began, s; None if the node does not know simulation time
     """
 
     count: int = 0
@@ -366,6 +367,7 @@ class GuardStops(msgspec.Struct, kw_only=True):
     by: Literal["guard", "estop"] = "guard"
     latest_s: float = 0.0
     idle: bool = False
+    latest_time: float | None = None
 
     @property
     def is_open(self) -> bool:

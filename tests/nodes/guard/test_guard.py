@@ -10,9 +10,11 @@ import msgspec
 import numpy as np
 import pytest
 
+from nodes.client import guard_state
 from nodes.guard.command_guard import CommandGuard
 from nodes.guard.limits import GuardParams
 from nodes.guard.node import Guard, switch_state
+from nodes.guard.stop_log import GuardLog
 from nodes.messages import Event, JointCommand, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Context, Node
@@ -343,6 +345,25 @@ def test_an_old_command_is_not_passed_on() -> None:
     guard = made(max_age_ms=50)
     assert guard.process_command(0.0, "position", NAMES, [0.0, 0.0], 0.06) == []
     assert kinds(guard) == [("guard_rejected", "max_age")]
+
+
+def test_the_status_of_a_guard_has_the_beginning_of_the_stop_in_force() -> None:
+    def text(time: float | None) -> str:
+        status = {"guard": msgspec.to_builtins(log.measure(4.0)), "counters": {"clamps": 2}}
+        found = guard_state(status)
+        assert found is not None
+        assert found.since == time
+        return found.text()
+
+    log = GuardLog()
+    for begins, released in ((0.5, 1.0), (2.5, None)):
+        log.add(Event(kind="guard_stop", node="guard", detail="too fast: controlled stop"), begins, begins)
+        if released is not None:
+            log.add(Event(kind="guard_acknowledged", node="guard"), released, released)
+            assert text(0.5) == "not stopped, 1 stops; 2 values clamped"
+    assert text(2.5) == "stopped since t = 2.500 s: too fast (stop 2); 2 values clamped"
+    log.add(Event(kind="estop", node="guard", detail="a test"), 3.0, None)
+    assert text(None) == "stopped: a test (stop 3); 2 values clamped"
 
 
 TABLE = '{ name = "table", joints = { joint_2 = 2.0 }, most = 2.0 }'
