@@ -170,7 +170,10 @@ def test_a_program_of_another_protocol_or_of_a_taken_name_is_one_line_and_the_fi
     with Client(0) as client:
         until(lambda: client.sim_status()["commanded_by"] == NAME)
     protocol = f"register: node '{NAME}' uses protocol 3, this armswing protocol 2: it is of newer software; update the"
-    for binary, reason in ((newer / NAME, protocol), (program, f"register: name '{NAME}' is taken by the live process")):
+    for binary, reason in (
+        (newer / NAME, protocol),
+        (program, f"register: name '{NAME}' is taken by the live process"),
+    ):
         done = subprocess.run([binary], env=ground.environment, capture_output=True, text=True, timeout=20, check=False)
         assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"{NAME}: ended after 0 messages")
         assert f"error: the registry refuses {NAME}: " in done.stderr
