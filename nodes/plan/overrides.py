@@ -70,7 +70,9 @@ def _set_host(tables: Tables, key: str, value: Any, text: str) -> None:
 def _set_in(entry: Entry, owner: str, key: str, value: Any, text: str) -> None:
     if owner == "sim" and (first := key.partition(".")[0]) not in SimPlan.__struct_fields__:
         near, rest = nearest(first, SimPlan.__struct_fields__), key.partition(".")[2]
-        if rest and near:
+        if first in PLAIN_KEYS:
+            meant = f"; it is a key outside of the tables: write {first}={text.partition('=')[2]}"
+        elif rest and near:
             meant = f"; did you mean sim.{near}.{rest}={text.partition('=')[2]}?"
         else:
             hint = did_you_mean(first, SimPlan.__struct_fields__)

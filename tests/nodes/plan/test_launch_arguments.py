@@ -189,6 +189,8 @@ def test_a_value_of_the_command_line_has_no_line_of_the_file(launch_file: Path) 
     launch_file.write_text(USES)
     with pytest.raises(PlanError, match=r"launch\.toml: \[sim\]: key 'step_ms'"):
         load_plan(launch_file, ["sim.step_ms=-1"], arguments=["mode=fast"])
+    with pytest.raises(PlanError, match=r"'seed'; it is a key outside of the tables: write seed=3$"):
+        load_plan(launch_file, ["sim.seed=3"], arguments=["mode=fast"])
     with pytest.raises(PlanError, match=r"'damping' is an argument, written damping=1 after the file, without --set"):
         load_plan(launch_file, ["damping=1"], arguments=["mode=fast"])
     with pytest.raises(PlanError, match=r"node 'recorder' is switched off by the 'if' at .*launch\.toml:17"):
