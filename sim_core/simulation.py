@@ -47,6 +47,7 @@ from sim_core.monitoring.impacts import too_fast_impacts
 from sim_core.monitoring.modes import FastestMode, StepTooLarge, next_check
 from sim_core.monitoring.parameter_history import ParameterHistory
 from sim_core.monitoring.readings import Readings
+from sim_core.monitoring.thresholds import PivotThresholds
 from sim_core.stabilization.registry import stabilizer_named
 from sim_core.stabilization.stabilizers import Stabilizer, instability
 from sim_core.start import FAR, FAR_GIVEN, missed_line
@@ -122,7 +123,6 @@ class Simulation:
         gains = self.stabilizer.gains(self.step_s, self.stepper, length)
         memory = self.stabilizer.memory * system.max_rows
         self._w = Workspace(system, self.stepper.stages, gains, memory, self.stepper.memory_size(system.n_q))
-        self._w.least_pivots[: len(system.pivot_rows)] = system.least_pivots
         self._calls = Calls(system, self._w)
         self.energy_ledger = EnergyLedger(system, self._w)
         self._law = self._law_row()
@@ -134,6 +134,8 @@ class Simulation:
         self._transitions: list[Transition] = []
         self.notices: list[Notice] = []
         self._switching = Switching(system, self._w)
+        self._thresholds = PivotThresholds(system, self._w)
+        self._thresholds.tune(self._parameters)
         # an implicit method with a fixed step size is stable at every step size, so that no mode is too fast for it
         checks_modes = self.stepper.is_explicit and not fast
         self._fastest = FastestMode(system, self._w, self.stepper, self.step_s) if checks_modes else None
@@ -329,6 +331,7 @@ class Simulation:
         except GuardsRepeat as error:
             raise repetition(error.names, self.time, self._history(), self.system) from None
         self.energy_ledger.book(self.energy() - before)
+        self._thresholds.select(self._switching.constraint_mode)
         engaged = self._switching.named(~held & self._switching.active)
         if line := self._gap_line([name for name in engaged if name not in self._gaps], v):
             self.notices.append(Notice("constraint_gap", self.time, line))
@@ -438,6 +441,8 @@ class Simulation:
         self._tick = tick
         self._schedule_mode_check()
         self._switching.enter(constraint_mode)
+        self._thresholds.tune(self._parameters)
+        self._thresholds.select(constraint_mode)
         self._parameter_history.clear()
         self._refresh()
         if knows_guards:
@@ -476,6 +481,7 @@ class Simulation:
         self._too_large = None
         self._schedule_mode_check()
         self._switching.enter(mechanism.start_constraint_mode)
+        self._thresholds.select(mechanism.start_constraint_mode)
         self._transitions = []
         self.notices = []
         self._gaps.clear()
@@ -552,6 +558,8 @@ class Simulation:
         before, self._parameters = self.parameters, self._with_parameters(parameters)
         self._parameter_history.record(self.time, before, self.parameters)
         self._change(self._w.p[: len(self._parameters)], self._parameters)
+        self._thresholds.tune(self._parameters)
+        self._thresholds.select(self._switching.constraint_mode)
         self.energy_ledger.book(self.energy() - energy)
         self._next_check = min(self._next_check, self._tick)  # checked before the next step
 

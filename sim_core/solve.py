@@ -106,20 +106,19 @@ def _closed(
     return None
 
 
-def least_pivots(system: System) -> np.ndarray:
+def least_pivots(system: System, p: np.ndarray) -> np.ndarray:
     """Thresholds for the pivots of the constraint rows: a pivot below its threshold means that a change point is near.
 
     A change point is a configuration in which constraint rows lose rank. The pivots are those of S = J M^-1 J'. The
-    thresholds are computed from states that the mechanism can reach from its start, with the parameters of the
-    description. A row that is linearly dependent on other rows in all these states has small pivots everywhere, and
-    therefore a small threshold. Rows that can be switched off have the threshold 0, so that their pivots are never
-    below it.
+    thresholds are computed from states that the mechanism can reach from its start with the constraints that hold in
+    p. A row that is linearly dependent on other rows in all these states has small pivots everywhere, and therefore a
+    small threshold. Rows that are switched off have the threshold 0, so that their pivots are never below it.
+
+    p  parameters (n_p,), whose flags switch the rows on and off
     """
     if not system.pivot_rows:
         return np.zeros(0)
     mechanism, n_holonomic = system.mechanism, system.constraint_modes[0].n_holonomic
-    p = system.default_parameters()
-    p[len(p) - len(mechanism.switched) :] = 1.0
     start = np.array(mechanism.initial_q, dtype=float)
     rest = np.zeros_like(start)
 
@@ -140,8 +139,9 @@ def least_pivots(system: System) -> np.ndarray:
         sizes.append(np.einsum("ij,ji->i", J, np.linalg.solve(M, J.T))[list(system.pivot_rows)])
     usual, size = np.median(pivots, axis=0), np.median(sizes, axis=0)
     found = np.minimum(WEAK * size, UNUSUAL * usual)
-    switched = [system.constraint_modes[0].row_names[row] in mechanism.switched for row in system.pivot_rows]
-    return np.asarray(np.where(np.isfinite(found) & ~np.array(switched), found, 0.0))
+    held = dict(zip(mechanism.switched, p[len(p) - len(mechanism.switched) :] > 0.0, strict=True))
+    holds = [held.get(system.constraint_modes[0].row_names[row], True) for row in system.pivot_rows]
+    return np.asarray(np.where(np.isfinite(found) & np.array(holds), found, 0.0))
 
 
 def coordinate_scales(names: tuple[str, ...], prismatic: list[str], length: float) -> np.ndarray:

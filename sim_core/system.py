@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 SOLVING_KERNELS = ("terms", "acceleration", "forward_dynamics", "apply", "residual", "least_norm", "solve_residual")
 LINEAR_KERNELS = ("relaxed",)  # of systems with a linear part
 ORIENTATION_KERNELS = ("rebase", "frames")  # of systems with spherical or free joints
+KEPT_THRESHOLDS = 64  # parameters for which thresholds of pivots are kept
 OTHER_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", "poses", "guards", "captures", "power")
 
 
@@ -88,14 +88,21 @@ class System:
         self.addresses = {name: library.addresses[native.symbol_name(first, name)] for name in solving}
         others = (*OTHER_KERNELS, *(ORIENTATION_KERNELS if mechanism.oriented_joints else ()))
         self.addresses |= {name: library.addresses[name] for name in others}
+        self._least_pivots: dict[bytes, np.ndarray] = {}
 
-    @cached_property
-    def least_pivots(self) -> np.ndarray:
+    def least_pivots(self, p: np.ndarray) -> np.ndarray:
         """Thresholds for the pivots of the constraint rows in the factorization of the equations of motion.
 
-        A pivot below its threshold indicates that the constraint rows almost lose rank.
+        A pivot below its threshold indicates that the constraint rows almost lose rank. Equal parameters give equal
+        thresholds, which are computed once.
+
+        p  parameters (n_p,), whose flags tell which constraints hold
         """
-        return least_pivots(self)
+        found = self._least_pivots.pop(p.tobytes(), None)
+        self._least_pivots[p.tobytes()] = found = least_pivots(self, p) if found is None else found
+        if len(self._least_pivots) > KEPT_THRESHOLDS:
+            del self._least_pivots[next(iter(self._least_pivots))]
+        return found
 
     @property
     def n_q(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from robots.registry import build
 from sim_core.errors import SimulationDiverged
-from sim_core.mechanism.description import Body, Joint, Mechanism
+from sim_core.mechanism.description import Body, ConstraintMode, Joint, Mechanism, Tunable
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
 
@@ -93,7 +94,10 @@ def run(system: System, speed: float, seconds: float) -> tuple[float, float]:
 
 
 def check(seed: int, speeds: np.ndarray, seconds: float) -> None:
-    system = assemble(four_bar(bars_of(seed)))
+    require_passage(assemble(four_bar(bars_of(seed))), speeds, seconds)
+
+
+def require_passage(system: System, speeds: np.ndarray, seconds: float) -> None:
     found = [run(system, float(speed), seconds) for speed in speeds]
     assert max(change for change, _ in found) <= 1e-3, found
     assert max(steps for _, steps in found) <= 1.5, found
@@ -102,6 +106,47 @@ def check(seed: int, speeds: np.ndarray, seconds: float) -> None:
 @pytest.mark.parametrize("seed", [-1, 0])
 def test_a_linkage_passes_its_change_points(seed: int) -> None:
     check(seed, SPEEDS[[0, 5]], 5.0)
+
+
+def test_a_linkage_with_a_joint_that_can_be_released_passes_its_change_points() -> None:
+    modes = (ConstraintMode(name="closed"), ConstraintMode(name="open", constraints=("a", "b", "c")))
+    mechanism = dataclasses.replace(four_bar(KNOWN), name="four_bar_released", constraint_modes=modes)
+    require_passage(assemble(mechanism), SPEEDS[[0, 5]], 5.0)
+    sims = [Simulation(assemble(each)) for each in (mechanism, four_bar(KNOWN))]
+    for sim in sims:
+        sim.reset(sim.system.mechanism.initial_q, turning(sim.system, 9.0))
+        sim.advance(2.0)
+    assert sims[0].substeps == sims[1].substeps > 0
+
+
+@pytest.mark.parametrize("factor", [1e-4, 1e4])
+def test_other_masses_change_neither_the_passage_nor_its_substeps(factor: float) -> None:
+    """The motion without gravity does not depend on a common factor of all masses."""
+    mechanism = dataclasses.replace(four_bar(KNOWN), name="four_bar_tuned", gravity=(0.0, 0.0, 0.0))
+
+    def tuned(name: str, value: float) -> Tunable:
+        return Tunable(name, value, 1e-6 * value, 1e6 * value)
+
+    bodies = [
+        dataclasses.replace(
+            body,
+            mass=tuned(f"{body.name}.m", body.mass),
+            inertia=(*body.inertia[:2], tuned(f"{body.name}.i", body.inertia[2]), 0.0, 0.0, 0.0),
+        )
+        for body in mechanism.bodies
+    ]
+    sim = Simulation(assemble(dataclasses.replace(mechanism, bodies=tuple(bodies))))
+    sim.reset(mechanism.initial_q, turning(sim.system, 9.0))
+    sim.set_parameters({name: factor * value for name, value in sim.parameters.items()})
+    energy = sim.energy()
+    sim.advance(5.0)
+    assert sim.energy() == pytest.approx(energy, rel=1e-3)
+    assert 0 < sim.substeps <= 0.5 * sim.tick
+    again = Simulation(sim.system)
+    again.restore(sim.snapshot())
+    for each in (sim, again):
+        each.advance(1.0)
+    np.testing.assert_array_equal(again.state.q, sim.state.q)
 
 
 def test_a_restored_state_takes_the_same_substeps() -> None:

@@ -1,0 +1,61 @@
+"""Thresholds below which the pivots of constraint rows announce a change point, kept up to date during a run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim_core.integrators.workspace import Workspace
+from sim_core.system import System
+
+
+class PivotThresholds:
+    """Writes the thresholds for the pivots of the constraint rows to the workspace, where the stepping loop reads them.
+
+    The thresholds depend on the tunables and on the constraints that hold. They are computed in advance for all
+    constraint modes; after a change of masses or lengths, when a mode is entered. A set of constraints without a name
+    gets the thresholds of all constraints together, whose pivots are at most as large.
+    """
+
+    def __init__(self, system: System, w: Workspace) -> None:
+        self._system, self._w, self._has_pivots = system, w, len(system.pivot_rows) > 0
+        mechanism = system.mechanism
+        self._first = len(w.p) - len(mechanism.switched)
+        sets = [np.array(rows.parameters[self._first :]) for rows in system.constraint_modes]
+        self._sets = [*sets, np.ones(len(mechanism.switched))]
+        held = [system.constraint_modes[0].row_names[row] for row in system.pivot_rows]
+        self._flag_of = [mechanism.switched.index(name) if name in mechanism.switched else -1 for name in held]
+        self._found: dict[int, np.ndarray] = {}
+        self._p, self._terms = system.default_parameters(), tuple[np.ndarray, ...]()
+
+    def tune(self, parameters: np.ndarray) -> None:
+        """Make thresholds for new values of the tunables, unless these change neither masses nor constraints.
+
+        parameters  (n_tunables,) values of the tunables
+        """
+        if not self._has_pivots:
+            return
+        q, p, first = np.array(self._system.mechanism.initial_q, dtype=float), self._p, not self._terms
+        p[: len(parameters)], p[self._first :] = parameters, 1.0
+        M, _, J, _ = self._system.terms(0.0, q, np.zeros_like(q), None, p)
+        terms = (M, J, self._system.residual(0.0, q, np.zeros_like(q), p)[0])
+        if not first and all(map(np.array_equal, self._terms, terms)):
+            return
+        self._terms = terms
+        self._found = {mode: self._of(mode) for mode in range(len(self._sets))} if first else {}
+
+    def select(self, constraint_mode: int) -> None:
+        """Write the thresholds for the constraints that hold now to the workspace.
+
+        constraint_mode  index of the constraint mode; -1 if the set of constraints that hold has no name
+        """
+        if not self._has_pivots:
+            return
+        mode = constraint_mode % len(self._sets)
+        if mode not in self._found:
+            self._found[mode] = self._of(mode)
+        flags = np.append(self._w.p[self._first :], 1.0)  # the last entry, for rows that always hold
+        self._w.least_pivots[: len(self._flag_of)] = self._found[mode] * (flags[self._flag_of] > 0.0)
+
+    def _of(self, mode: int) -> np.ndarray:
+        self._p[self._first :] = self._sets[mode]
+        return self._system.least_pivots(self._p)
