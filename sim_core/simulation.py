@@ -33,6 +33,7 @@ from sim_core.integrators.workspace import (
     HISTORY,
     LAW_HOLONOMIC,
     LAW_ROWS,
+    STOPS_AT_MARKS,
     Calls,
     Workspace,
 )
@@ -41,11 +42,12 @@ from sim_core.kernels.quaternions import quaternions
 from sim_core.kernels.stepping import BoundLoop
 from sim_core.mechanism.pushes import push_names
 from sim_core.mechanism.validation import check_bounds, check_tunables, tuned, validate
-from sim_core.monitoring.divergence import WHAT_ENDED, divergence, repetition, too_fast
+from sim_core.monitoring.divergence import WHAT_ENDED, change_point_line, divergence, repetition, too_fast
 from sim_core.monitoring.energy_ledger import EnergyLedger
 from sim_core.monitoring.impacts import too_fast_impacts
 from sim_core.monitoring.modes import FastestMode, StepTooLarge, next_check
 from sim_core.monitoring.parameter_history import ParameterHistory
+from sim_core.monitoring.prescribed_motions import MOST, PrescribedMotions
 from sim_core.monitoring.readings import Readings
 from sim_core.monitoring.thresholds import PivotThresholds
 from sim_core.stabilization.registry import stabilizer_named
@@ -58,6 +60,7 @@ from sim_core.system import System
 NEVER = 2**63 - 1  # a tick that no run reaches
 MOST_RESIDUAL, ROUNDED = 1e-6, 1e-9  # relative residuals of J a = gamma: a warning above the first; a good solve's
 NOT_PUSHABLE = "; a body that can be pushed is listed in the mechanism's `pushable`"
+PAST = 32  # states before an energy error in which its cause is looked for
 LAST_TICK = 2**53  # largest tick that a float64 holds exactly
 LEAST_STEP, LARGEST_STEP = 1e-12, 1e6  # permitted step sizes, s
 
@@ -115,8 +118,9 @@ class Simulation:
                 f"stepper {self.stepper.name!r} uses data of earlier time steps, but the coordinates of joint "
                 f"{joint.name!r} ({joint.kind}) are redefined after each time step; use one of {names}"
             )
-        if unstable := instability(self.stabilizer, self.stepper, self.step_s):
-            warnings.warn(unstable, StabilityWarning, stacklevel=2)
+        self._unstable = instability(self.stabilizer, self.stepper, self.step_s)
+        if self._unstable:
+            warnings.warn(self._unstable, StabilityWarning, stacklevel=2)
         if fast := too_fast(system.mechanism.beams, self.stepper, self.step_s):
             warnings.warn(f"{fast}; step_s is {1e3 * self.step_s:.3g} ms", StabilityWarning, stacklevel=2)
         length = system.mechanism.characteristic_length
@@ -131,15 +135,18 @@ class Simulation:
         self._bind_readings()
         self._parameters = np.array([tunable.value for tunable in system.mechanism.tunables], dtype=float)
         self._parameters = self._with_parameters(parameters or {})
+        self._motions = PrescribedMotions(system, self.step_s, self.stepper.adaptive)
         self._transitions: list[Transition] = []
         self.notices: list[Notice] = []
         self._switching = Switching(system, self._w)
         self._thresholds = PivotThresholds(system, self._w)
         self._thresholds.tune(self._parameters)
         # an implicit method with a fixed step size is stable at every step size, so that no mode is too fast for it
-        checks_modes = self.stepper.is_explicit and not fast
-        self._fastest = FastestMode(system, self._w, self.stepper, self.step_s) if checks_modes else None
+        self._checks_modes = self.stepper.is_explicit and not fast
+        self._fastest = FastestMode(system, self._w, self.stepper, self.step_s)
         self._too_large: StepTooLarge | None = None
+        self._too_fast_impact = ""  # first warning about an impact that the step does not resolve
+        self._w.memory.scalars[STOPS_AT_MARKS] = not self.stepper.adaptive
         self._events = StepEvents(self._switching, self._w, self.step_s, self.energy)
         self._parameter_history = ParameterHistory()
         self._gaps = set[str]()  # constraints whose gap was noticed
@@ -150,6 +157,7 @@ class Simulation:
         self._warn_of_missed(stacklevel=3)
         self._check_modes(stacklevel=4)
         for line in too_fast_impacts(system, self.stepper, self.step_s, self._start[0]):
+            self._too_fast_impact = self._too_fast_impact or line
             warnings.warn(line, StepTooLargeWarning, stacklevel=2)
 
     def _bind_readings(self) -> None:
@@ -201,13 +209,15 @@ class Simulation:
             self._check_modes(stacklevel=4)
         while left > 0:
             whole = min(left, self._next_check - self._tick)
-            status, taken, _ = self._loop(whole, self._tick)
+            if self._motions.are_there:
+                whole = self._check_motions(whole, stacklevel=4)
+            status, taken, guard = self._loop(whole, self._tick)
             self._tick += taken
             left -= taken
-            if status == EVENT:
+            if status == EVENT and guard >= 0:
                 self._change_constraint_mode(stacklevel=4)
             if self._w.ledger.item(MARKS) > self._marks_noted:
-                self._note_departures()
+                self._note_departures(stacklevel=4)
             if status in WHAT_ENDED:
                 self._diverged(status)
             self._check_residual(stacklevel=4)
@@ -238,11 +248,12 @@ class Simulation:
         self.energy_ledger.begin()
         self._marks_noted = 0
 
-    def _note_departures(self) -> None:
+    def _note_departures(self, stacklevel: int) -> None:
         """Append a notice for each energy error that was recorded since the previous call."""
         marks = int(self._w.ledger[MARKS])
+        cause = self._cause(self._history()[-PAST - 1 : -1], stacklevel + 1)
+        more = f"; {cause}" if cause else ""
         for time, line in self.energy_ledger.lines(self._marks_noted, marks):
-            more = f"; {self._too_large.line}" if self._too_large is not None else ""
             how = f"with {self.stepper.name} and {self.stabilizer.called} at {1e3 * self.step_s:.4g} ms"
             self.notices.append(Notice("energy_departure", time, f"{line} {how}{more}"))
         self._marks_noted = marks
@@ -250,18 +261,30 @@ class Simulation:
     def _check_modes(self, stacklevel: int) -> None:
         """Check whether the step size is too large for a mode; schedule the next check. Warns at most once per run."""
         self._schedule_mode_check()
-        if self._fastest is None or self._too_large is not None:
+        if not self._checks_modes or self._too_large is not None:
             return
         self._too_large = self._fastest.check()
         if self._too_large is None and self._tick <= 1:
             self._too_large = self._fastest.check(at_rest=True)
-        if self._too_large is not None:
-            warnings.warn(self._too_large.line, StepTooLargeWarning, stacklevel=stacklevel)
-            self.notices.append(Notice("step_too_large", self.time, self._too_large.line))
+        self._note_too_large(self._too_large, stacklevel + 1)
+
+    def _note_too_large(self, found: StepTooLarge | None, stacklevel: int) -> None:
+        self._too_large = found
+        if found is not None:
+            warnings.warn(found.line, StepTooLargeWarning, stacklevel=stacklevel)
+            self.notices.append(Notice("step_too_large", self.time, found.line))
             self._schedule_mode_check()
 
+    def _check_motions(self, steps: int, stacklevel: int) -> int:
+        """Warn of prescribed motions that the next steps do not resolve; returns the number of steps to take now."""
+        steps = steps if self.stepper.adaptive else min(steps, MOST)
+        for line in self._motions.check(self._tick, steps, self._switching.idle):
+            warnings.warn(line, StepTooLargeWarning, stacklevel=stacklevel)
+            self.notices.append(Notice("step_too_large", self.time, line))
+        return steps
+
     def _schedule_mode_check(self) -> None:
-        looks = self._fastest is not None and self._too_large is None
+        looks = self._checks_modes and self._too_large is None
         self._next_check = next_check(self._tick) if looks else NEVER
 
     @property
@@ -270,7 +293,8 @@ class Simulation:
 
         The step size is checked at ticks that are powers of four up to 65536, then at every multiple of 65536, and
         after each change of parameters.
-        Implicit steppers, which are stable at every step size, and steppers with error control are not checked.
+        Implicit steppers, which are stable at every step size, and steppers with error control are not checked. When
+        the energy departs or a run diverges, the states before are checked for all steppers with a fixed step size.
         """
         return self._too_large
 
@@ -301,8 +325,26 @@ class Simulation:
 
     def _diverged(self, status: int) -> None:
         recent = self._parameter_history.recent(self.time)
-        how = self.stepper, self.step_s, self.stabilizer.called, recent
-        raise divergence(status, self.time, self._history(), self.system, self._switching.idle, *how)
+        states = self._history()
+        how = self.stepper, self.step_s, self.stabilizer.called, recent, self._cause(states, stacklevel=5)
+        raise divergence(status, self.time, states, self.system, self._switching.idle, *how)
+
+    def _cause(self, states: np.ndarray, stacklevel: int) -> str:
+        """Text about the cause of a divergence or of an energy error, as far as earlier states show it; "" otherwise.
+
+        If the step is too large for a mode in these states, this is the result of later checks too.
+
+        states  (n, 1 + 2 n_q): t, q, v
+        """
+        if cause := self._unstable or self._motions.explanation():
+            return cause
+        time, names = self._thresholds.weak(states)
+        if self._too_large is None and not self.stepper.adaptive:
+            past = states[states[:, 0] < time]
+            self._note_too_large(self._fastest.check_past(past, departed=not names), stacklevel + 1)
+        if self._too_large is not None:
+            return self._too_large.line
+        return change_point_line(names, time, self.stepper, self.stabilizer) if names else self._too_fast_impact
 
     def _history(self) -> np.ndarray:
         rows = [tick % HISTORY for tick in range(max(self._tick + 1 - HISTORY, 0), self._tick + 1)]
@@ -440,6 +482,7 @@ class Simulation:
         self._parameters = w.p[: len(self._parameters)].copy()
         self._tick = tick
         self._schedule_mode_check()
+        self._motions.begin(tick)
         self._switching.enter(constraint_mode)
         self._thresholds.tune(self._parameters)
         self._thresholds.select(constraint_mode)
@@ -485,6 +528,7 @@ class Simulation:
         self._transitions = []
         self.notices = []
         self._gaps.clear()
+        self._motions.begin(0)
         self._parameter_history.clear()
         self._refresh()
         self._begin_ledger()

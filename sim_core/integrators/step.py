@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim_core.integrators.ledger import TICK, book_work, check_energy
+from sim_core.integrators.ledger import KINETIC, MARKS, TICK, WORK, book_work, check_energy
 from sim_core.integrators.workspace import (
     ACCELERATION,
     APPLY,
@@ -22,12 +22,15 @@ from sim_core.integrators.workspace import (
     DIVERGED,
     DONE,
     DQDT,
+    DRIVEN,
+    ENERGY,
     EVALUATIONS,
     EVENT,
     EVERY_STAGE,
     FRESH_FACTOR,
     GUARDS,
     HISTORY,
+    IS_DRIVEN,
     IS_WEAK,
     LAW,
     LAW_GAINS,
@@ -52,6 +55,7 @@ from sim_core.integrators.workspace import (
     PHI,
     PHIDOT,
     POSITION_LEVEL,
+    POWER,
     PROJECTING,
     PSEUDO_INVERSE,
     Q_KEPT,
@@ -61,6 +65,7 @@ from sim_core.integrators.workspace import (
     SAMPLED,
     SMALL,
     SOLVE_RESIDUAL,
+    STOPS_AT_MARKS,
     SUM_PHI,
     SUM_PHIDOT,
     TIME,
@@ -229,21 +234,47 @@ def project(m, calls, law):  # type: ignore[no-untyped-def]
     for level in (POSITION_LEVEL, VELOCITY_LEVEL):
         if not law[LAW_LEVELS] & level:
             continue
-        call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
-        for row in range(law[LAW_ROWS]):
-            if level == VELOCITY_LEVEL:
-                m.rows[R2, row] = -m.rows[PHIDOT, row]
-            else:
-                m.rows[R2, row] = -m.rows[PHI, row] if row < law[LAW_HOLONOMIC] else 0.0
-        if law[LAW_SOLVE] == PSEUDO_INVERSE:
-            call_kernel(calls[LEAST_NORM, 0], calls[LEAST_NORM, 1], calls[LEAST_NORM, 2])
+        if level == VELOCITY_LEVEL and law[LAW_MODE] == PROJECTING and m.scalars[IS_DRIVEN] != 0.0:
+            follow_inputs(m, calls, law)
+        correct(m, calls, law, level, False)
+
+
+@inner
+def follow_inputs(m, calls, law):  # type: ignore[no-untyped-def]
+    """Project v onto the rows whose velocity an input prescribes, and book the change of the kinetic energy as work.
+
+    The rates Phidot of the other rows do not change.
+    """
+    call_kernel(calls[ENERGY, 0], calls[ENERGY, 1], calls[ENERGY, 2])
+    before = m.ledger[KINETIC]
+    correct(m, calls, law, VELOCITY_LEVEL, True)
+    call_kernel(calls[ENERGY, 0], calls[ENERGY, 1], calls[ENERGY, 2])
+    if calls[POWER, 0] != 0:
+        m.ledger[WORK] += m.ledger[KINETIC] - before
+
+
+@inner
+def correct(m, calls, law, level, driven):  # type: ignore[no-untyped-def]
+    """Project q or v onto the constraints, see `project`.
+
+    level   POSITION_LEVEL for q, VELOCITY_LEVEL for v
+    driven  whether to project only onto the rows whose velocity an input prescribes
+    """
+    call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
+    for row in range(law[LAW_ROWS]):
+        if level == VELOCITY_LEVEL:
+            m.rows[R2, row] = 0.0 if driven and m.rows[DRIVEN, row] == 0.0 else -m.rows[PHIDOT, row]
         else:
-            if law[LAW_SOLVE] == FRESH_FACTOR:
-                call_kernel(calls[ACCELERATION, 0], calls[ACCELERATION, 1], calls[ACCELERATION, 2])
-            call_kernel(calls[APPLY, 0], calls[APPLY, 1], calls[APPLY, 2])
-        target = Q if level == POSITION_LEVEL else V
-        for i in range(m.state.shape[1]):
-            m.state[target, i] += m.state[X, i]
+            m.rows[R2, row] = -m.rows[PHI, row] if row < law[LAW_HOLONOMIC] else 0.0
+    if law[LAW_SOLVE] == PSEUDO_INVERSE:
+        call_kernel(calls[LEAST_NORM, 0], calls[LEAST_NORM, 1], calls[LEAST_NORM, 2])
+    else:
+        if law[LAW_SOLVE] == FRESH_FACTOR:
+            call_kernel(calls[ACCELERATION, 0], calls[ACCELERATION, 1], calls[ACCELERATION, 2])
+        call_kernel(calls[APPLY, 0], calls[APPLY, 1], calls[APPLY, 2])
+    target = Q if level == POSITION_LEVEL else V
+    for i in range(m.state.shape[1]):
+        m.state[target, i] += m.state[X, i]
 
 
 @inlined
@@ -324,7 +355,8 @@ def is_finite(m):  # type: ignore[no-untyped-def]
 def end_step(m, calls, law):  # type: ignore[no-untyped-def]
     """Finish a step: update the energy ledger, project, rebase orientations, count revolutions, check guards.
 
-    Returns (status DONE, DIVERGED or EVENT; index of the first guard that fires or -1).
+    Returns (status DONE, DIVERGED or EVENT; index of the first guard that fires or -1). The status is EVENT with the
+    index -1 if scalars[STOPS_AT_MARKS] is set and an energy error was recorded: the causes lie in the latest states.
     """
     book_work(m, calls)
     if law[LAW_MODE] == PROJECTING:
@@ -332,10 +364,11 @@ def end_step(m, calls, law):  # type: ignore[no-untyped-def]
     if not is_finite(m):
         return DIVERGED, -1
     rebase(m, calls)
+    marks = m.ledger[MARKS]
     check_energy(m, calls)
     count_turns(m, calls)
     guard = crossed_guard(m, calls)
-    if guard >= 0:
+    if guard >= 0 or (m.scalars[STOPS_AT_MARKS] != 0.0 and m.ledger[MARKS] > marks):
         measure(m, calls, law)
         return EVENT, guard
     return DONE, -1

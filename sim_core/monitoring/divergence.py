@@ -20,11 +20,12 @@ from sim_core.integrators.steppers import Stepper
 from sim_core.integrators.workspace import DIVERGED, NOT_CONVERGED, STEP_TOO_SMALL
 from sim_core.mechanism.beams import Beam, BeamContact
 from sim_core.mechanism.checks.angles import NEAR, nutations
-from sim_core.stabilization.stabilizers import largest_step
+from sim_core.stabilization.stabilizers import Stabilizer, largest_step
 from sim_core.system import System
 
 PREFIX, SUFFIX = "armswing-diverged-", ".npz"
 KEPT = 5
+PASSING = ("rk4", "dopri5"), ("sampled_fuzzy", "projection")  # steppers and stabilizers that pass change points
 GROWS = 1e-3  # growth per step: a mode that grows by less did not cause the divergence
 WHAT_ENDED = {  # status: (reason, explanation for the message)
     DIVERGED: ("not finite", "a state is no longer finite"),
@@ -44,6 +45,7 @@ def divergence(
     step_s: float,
     law: str,
     recent: str = "",
+    cause: str = "",
 ) -> SimulationDiverged:
     """The SimulationDiverged error for a stepping loop that ended with the code `status`; writes the history to a file.
 
@@ -51,14 +53,28 @@ def divergence(
     idle     names of the switched constraints that are inactive
     law      name of the stabilizer
     recent   text about recently changed parameters; "" for none
+    cause    text about the cause that the last states show; "" for none
     """
     how = f"{stepper.name} and {law} at {step_s * 1e3:.4g} ms"
     reason, words = WHAT_ENDED[status]
-    words = explained(system, idle, history) or words
+    words = explained(system, idle, history) or "; ".join(filter(None, (words, cause)))
     words = "; ".join(filter(None, (words, too_fast(system.mechanism.beams, stepper, step_s), recent)))
     file = write_history(history, system.coordinate_names)
     line = f"{system.mechanism.name!r} diverged at t = {time:.6g} s with {how}: {words}"
     return SimulationDiverged(line, time, history, file, reason)
+
+
+def change_point_line(names: Sequence[str], time: float, stepper: Stepper, stabilizer: Stabilizer) -> str:
+    """Text about constraints that almost lost rank at the time `time`, s, before a run diverged or lost energy.
+
+    names  names of the constraints
+    """
+    passes = stepper.name in PASSING[0] and stabilizer.name in PASSING[1]
+    remedy = f"{' and '.join(PASSING[0])} with {' or '.join(PASSING[1])} take steps there in parts"
+    return (
+        f"{' and '.join(map(repr, names))} almost lost rank at t = {time:.6g} s, near a change point; "
+        f"{'use a shorter step' if passes else remedy}"
+    )
 
 
 def repetition(names: Sequence[str], time: float, history: np.ndarray, system: System) -> SimulationDiverged:

@@ -28,6 +28,8 @@ GROWS = 1e-3  # growth per step: a mode that grows by less does not make a run d
 FADES = 1e-3  # share of the amplitude per period: an undamped mode that the stepper damps by more is not resolved
 OF_DAMPING = 0.3  # permitted change of a mode's damping by the stepper, as a share of that damping
 RESOLVED = 0.1  # step times |lambda|: below it every stepper is accurate enough
+SUSPECT = 0.5  # step times |lambda|: a slower mode is not the cause of an error of the energy
+ACCURATE = 0.2  # the same, for the step that is recommended then
 SLOW = 1e-4  # step times |lambda|: below it the growth per step is rounding
 LEAST_STEP = 1e-9  # s: a required step below it means that the state has diverged
 GROWING = 0.1  # share of |lambda|: a mode with a larger real part is physically unstable
@@ -100,6 +102,42 @@ class FastestMode:
         self._at_v = self._w.v
         return found
 
+    def check_past(self, states: np.ndarray, departed: bool = False) -> StepTooLarge | None:
+        """Check the step size in earlier states, oldest first; the result for the first one for which it is too large.
+
+        states    (n, 1 + 2 n_q): t, q, v
+        departed  whether the run is known to be inaccurate; if the step is too large in none of the states, the result
+                  is then that of the fastest mode of all states, unless it is slower than SUSPECT permits
+        """
+        found, fastest, size, at = None, None, SUSPECT / self._step_s, self._at_v
+        now = [array.copy() for array in (self._w.t, self._w.q, self._w.v)]
+        if departed and not self._system.mechanism.oriented_joints:
+            states = with_middles(states)
+        for state in states[np.all(np.isfinite(states), axis=1)]:
+            self._w.t[0] = state[0]
+            self._w.q[:], self._w.v[:] = np.split(state[1:], 2)
+            self._at_v = self._w.v
+            if (found := self._check("")) is not None:
+                break
+            if departed and (mode := self._fastest_above(size)) is not None:
+                size = abs(mode[0])
+                fastest = mode[0], self._element(*mode)
+        if found is None and fastest is not None:
+            found = self._report(*fastest, 0.0, "")
+        for array, value in zip((self._w.t, self._w.q, self._w.v), now, strict=True):
+            array[:] = value
+        self._at_v = at
+        return found
+
+    def _fastest_above(self, size: float) -> tuple[complex, np.ndarray] | None:
+        """Eigenvalue and shape (n_q,) of the fastest mode of the current state; None unless |eigenvalue| > `size`."""
+        free, A = self._linearized()
+        if free.shape[1] == 0 or not np.all(np.isfinite(A)) or eigenvalues_below(A, size):
+            return None
+        values, vectors = np.linalg.eig(A)
+        k = int(np.argmax(np.abs(values)))
+        return (complex(values[k]), free @ vectors[: free.shape[1], k]) if abs(values[k]) > size else None
+
     def _check(self, where: str) -> StepTooLarge | None:
         free, A = self._linearized()
         if free.shape[1] == 0 or not np.all(np.isfinite(A)) or eigenvalues_below(A, RESOLVED / self._step_s):
@@ -153,11 +191,17 @@ class FastestMode:
 
     def _report(self, pole: complex, element: str, found: float, where: str) -> StepTooLarge:
         stepper, step, name = self._stepper, self._step_s, self._system.mechanism.name
-        most = largest_step(lambda h: departure(stepper, pole, h))
-        most = float(f"{rounded_down(most):.2g}")
         rate = abs(pole)
+        most = largest_step(lambda h: departure(stepper, pole, h)) if found > 0.0 else ACCURATE / rate
+        most = float(f"{rounded_down(most):.2g}")
         what = f"{rate:.4g} {'rad/s' if abs(pole.imag) > abs(pole.real) else '1/s'}"
-        fate = "diverges" if found == math.inf else "is damped by the stepper's error"
+        fate = (
+            "diverges"
+            if found == math.inf
+            else "is damped by the stepper's error"
+            if found > 0.0
+            else "is not resolved"
+        )
         line = (
             f"the fastest mode of {name!r}{where}, {what} by {element}, {fate} with {stepper.name} at "
             f"{1e3 * step:.4g} ms; use a step of at most {1e3 * most:.3g} ms"
@@ -363,6 +407,22 @@ def departure(stepper: Stepper, pole: complex, step: float) -> float:
     lost = abs(math.log(growth) + step * damping)
     allowed = max(FADES * step * size / (2.0 * math.pi), OF_DAMPING * step * damping)
     return lost / allowed
+
+
+def with_middles(states: np.ndarray) -> np.ndarray:
+    """States (2 n - 1, 1 + 2 n_q) of n steps and of the middles between them, on the cubic through both ends.
+
+    An impact that is shorter than a step shows only in the middle of the step.
+
+    states  (n, 1 + 2 n_q): t, q, v
+    """
+    (t, q, v), size = np.split(states, [1, 1 + states.shape[1] // 2], axis=1), len(states)
+    h, way = np.diff(t, axis=0), np.diff(q, axis=0)
+    place = 0.5 * (q[1:] + q[:-1]) - h / 8.0 * np.diff(v, axis=0)
+    speed = 1.5 * way / h - 0.25 * (v[1:] + v[:-1])
+    found = np.empty((max(2 * size - 1, 0), states.shape[1]))
+    found[::2], found[1::2] = states, np.hstack([0.5 * (t[1:] + t[:-1]), place, speed])
+    return found
 
 
 def eigenvalues_below(A: np.ndarray, limit: float) -> bool:

@@ -56,6 +56,23 @@ class PivotThresholds:
         flags = np.append(self._w.p[self._first :], 1.0)  # the last entry, for rows that always hold
         self._w.least_pivots[: len(self._flag_of)] = self._found[mode] * (flags[self._flag_of] > 0.0)
 
+    def weak(self, states: np.ndarray) -> tuple[float, tuple[str, ...]]:
+        """(time, s; names) of the constraints that almost lose rank in the first of several states in which some do.
+
+        states  (n, 1 + 2 n_q): t, q, v
+        Returns (inf, ()) if there is no such state.
+        """
+        w, system, names = self._w, self._system, self._system.constraint_modes[0].row_names
+        least = w.least_pivots[: len(self._flag_of)]
+        for state in states if self._has_pivots else ():
+            q, v = np.split(state[1:], 2)
+            factor = system.acceleration(state[0], q, v, w.u, w.p)[2]
+            found = ~(np.abs(factor[slice(*system.pivots)]) * least <= 1.0)
+            if found.any() and np.all(np.isfinite(state)):
+                rows = [row for row, weak in zip(system.pivot_rows, found, strict=True) if weak]
+                return float(state[0]), tuple(dict.fromkeys(names[row] for row in rows))
+        return np.inf, ()
+
     def _of(self, mode: int) -> np.ndarray:
         self._p[self._first :] = self._sets[mode]
         return self._system.least_pivots(self._p)

@@ -11,6 +11,7 @@ import pytest
 from robots.registry import build
 from sim_core.errors import SimulationDiverged
 from sim_core.mechanism.description import Body, ConstraintMode, Joint, Mechanism, Tunable
+from sim_core.mechanism.quantities import Number, value_of
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
 
@@ -124,7 +125,8 @@ def test_other_masses_change_neither_the_passage_nor_its_substeps(factor: float)
     """The motion without gravity does not depend on a common factor of all masses."""
     mechanism = dataclasses.replace(four_bar(KNOWN), name="four_bar_tuned", gravity=(0.0, 0.0, 0.0))
 
-    def tuned(name: str, value: float) -> Tunable:
+    def tuned(name: str, number: Number) -> Tunable:
+        value = value_of(number)
         return Tunable(name, value, 1e-6 * value, 1e6 * value)
 
     bodies = [
@@ -183,6 +185,17 @@ def test_projection_acts_in_every_part() -> None:
     sim.advance(5.0)
     assert sim.substeps > 0
     assert sim.energy() == pytest.approx(energy, rel=1e-2)
+
+
+@pytest.mark.parametrize(("stepper", "stabilizer"), [("rk4", "baumgarte"), ("semi_implicit", "projection")])
+def test_a_run_that_diverges_at_a_change_point_names_its_constraints_and_what_passes(
+    stepper: str, stabilizer: str
+) -> None:
+    system = assemble(four_bar(KNOWN))
+    sim = Simulation(system, stepper=stepper, stabilizer=stabilizer)
+    sim.reset(system.mechanism.initial_q, turning(system, 12.0))
+    with pytest.raises(SimulationDiverged, match=r"almost lost rank at t = .*; rk4 and dopri5 with sampled_fuzzy or"):
+        sim.advance(30.0)
 
 
 @pytest.mark.soak

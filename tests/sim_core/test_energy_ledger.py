@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
+import casadi as ca
 import numpy as np
 import pytest
 
 import robots
-from sim_core.errors import SimulationDiverged
+from sim_core.errors import SimulationDiverged, StepTooLargeWarning
 from sim_core.integrators.steppers import STEPPERS
 from sim_core.integrators.workspace import POWER
 from sim_core.mechanism import ORIGIN, Actuator, Body, Joint, Mechanism, PrescribedMotion, Spring, Tunable, X, Y
 from sim_core.simulation import Simulation
+from sim_core.stabilization.stabilizers import DirectCorrection
 from sim_core.state import State
 from sim_core.system import assemble
 
@@ -154,6 +157,66 @@ def test_a_velocity_that_an_input_prescribes_does_the_work_of_a_motor(stepper: s
         sim.step()
     assert [notice for notice in sim.take_notices() if notice.kind == "energy_departure"] == []
     assert sim.energy_ledger.largest < largest
+
+
+@pytest.mark.parametrize(
+    "stabilizer", ["sampled_fuzzy", "projection", DirectCorrection(), DirectCorrection(weight="mass")]
+)
+def test_a_jump_of_a_prescribed_velocity_is_work(stabilizer: Any) -> None:
+    made = dataclasses.replace(
+        held(lambda t: 0.0 * t).system.mechanism,
+        name="driven",
+        actuators=(Actuator(name="speed", unit="rad/s"),),
+        constraints=(PrescribedMotion(name="drive", joint="pin", input="speed"),),
+    )
+    sim = Simulation(assemble(made), step_s=1e-3, stabilizer=stabilizer)
+    for speed in (2.0, -1.0, 0.5):
+        sim.set_effort([speed])
+        sim.step(64)
+        assert sim.state.v[2] == pytest.approx(speed, abs=1e-6)
+    assert sim.take_notices() == []
+    assert sim.energy_ledger.work == pytest.approx(sim.energy() - made.initial_q[1] * 9.81, abs=1e-4)
+
+
+MOTIONS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "oscillation": (
+        lambda t: 0.3 * (1 - ca.cos(3e3 * t)),
+        "is too fast for the step of 1 ms near t = .* at most 0.5 m",
+    ),
+    "between two samples": (lambda t: 0.3 * (1 - ca.cos(2e3 * np.pi * t)), "is too fast for the step of 1 ms"),
+    "pulse": (lambda t: 0.3 * ca.exp(-(((t - 0.2503) / 2e-4) ** 2)), "is too fast for the step of 1 ms near t = 0.25"),
+    "jump": (lambda t: ca.if_else(t < 0.1, 0.0, 0.3), "jumps in position near t = 0.099 s"),
+    "corner": (lambda t: ca.fmax(t - 0.1, 0.0), "jumps in velocity near t = 0.(099|1) s"),
+    "pole": (lambda t: 1 / (0.25 - t) - 4 - 16 * t, "is not finite near t = 0.2"),
+}
+
+
+@pytest.mark.parametrize("stabilizer", ["sampled_fuzzy", "projection"])
+@pytest.mark.parametrize("case", MOTIONS)
+def test_a_motion_faster_than_the_step_is_named_with_its_constraint(case: str, stabilizer: str) -> None:
+    motion, said = MOTIONS[case]
+    sim = Simulation(held(motion).system, step_s=1e-3, stabilizer=stabilizer)
+    ends = pytest.raises(SimulationDiverged, match="constraint 'motion'") if case == "pole" else nullcontext()
+    with pytest.warns(StepTooLargeWarning, match=f"motion of constraint 'motion' of 'held' ({said})"), ends:
+        sim.step(300)
+    assert [notice.kind for notice in sim.take_notices()].count("step_too_large") == 1
+
+
+@pytest.mark.parametrize("stepper", ["rk4", "dopri5_adaptive"])
+def test_a_motion_that_the_step_resolves_is_stepped_in_silence(stepper: str) -> None:
+    sim = Simulation(held(lambda t: 0.3 * (1 - ca.cos(100 * t))).system, step_s=1e-3, stepper=stepper)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StepTooLargeWarning)
+        for _ in range(150):
+            sim.step(7)
+    assert sim.take_notices() == []
+
+
+def test_an_error_of_the_energy_names_the_motion_that_explains_it() -> None:
+    sim = held(lambda t: 0.3 * (1 - ca.cos(1e3 * t)))
+    sim.step(300)
+    lines = [notice.line for notice in sim.take_notices() if notice.kind == "energy_departure"]
+    assert "motion of constraint 'motion' changes much within one step" in lines[0]
 
 
 def test_a_large_share_of_a_small_energy_hides_no_later_departure() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 import re
@@ -198,6 +199,30 @@ def test_a_stiffness_that_is_set_is_checked_before_the_next_step() -> None:
     assert [notice.time for notice in sim.take_notices() if notice.kind == "step_too_large"] == [sim.time - 1e-3]
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_an_energy_error_names_the_stop_that_was_hit_between_two_checks(at_once: bool) -> None:
+    """The impact is over when the modes are checked again, and the state of the error is one of its last."""
+    stops = JointStops(stiffness=1e5, dissipation=50.0)
+    joint = Joint(name="rail", kind="prismatic", child="mass", axis=X, upper=1.0, lower=-1.0, stops=stops)
+    mechanism = dataclasses.replace(rail(), name="between_stops", joints=(joint,), springs=(), initial_v=(3.0,))
+    sim = Simulation(assemble(mechanism), step_s=1e-3)
+    steps = [600] if at_once else [1] * 600
+    with pytest.warns(StepTooLargeWarning, match="by the stop of joint 'rail'"):
+        collections.deque(map(sim.step, steps))
+    found = [notice for notice in sim.take_notices() if notice.kind == "energy_departure"]
+    assert "by the stop of joint 'rail'" in found[0].line
+    assert sim.step_too_large is not None
+
+
+def test_a_diverged_run_names_the_mode_that_the_step_was_too_large_for() -> None:
+    spring = JointSpring(stiffness=1.0, cubic=1e9)
+    joint = Joint(name="rail", kind="prismatic", child="mass", axis=X, spring=spring)
+    mechanism = dataclasses.replace(rail(), name="hardening", joints=(joint,), springs=(), initial_v=(3.0,))
+    sim = Simulation(assemble(mechanism), step_s=1e-2)
+    with pytest.raises(SimulationDiverged, match=r"by the spring of joint 'rail', .* with rk4 at 10 ms; use a"):
+        sim.step(1000)
+
+
 @pytest.mark.parametrize("stepper", FIXED)
 def test_a_slow_mode_is_stepped_in_silence(stepper: str) -> None:
     assert warned(rail(stiffness=400.0, damping=1.0), 1e-3, steps=10, stepper=stepper) == []
@@ -258,7 +283,7 @@ def test_looking_changes_nothing() -> None:
     for looks in (True, False):
         sim = Simulation(assemble(robots.build("four_bar_chain")), step_s=1e-3)
         if not looks:
-            sim._fastest, sim._next_check = None, 10**9
+            sim._checks_modes, sim._next_check = False, 10**9
         sim.step(300)
         runs.append((sim.state.q.tobytes(), sim.state.v.tobytes(), sim.state.peaks.tobytes()))
     assert runs[0] == runs[1]
