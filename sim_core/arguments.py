@@ -84,7 +84,11 @@ def as_array(owner: str, name: str, value: Any, permitted: str = "an array of nu
     """
     try:
         plain = np.asarray(value)
-        if plain.dtype.kind in "USc" or (plain.dtype.kind == "O" and any(isinstance(x, str) for x in plain.flat)):
+        if (
+            np.ma.is_masked(value)
+            or plain.dtype.kind in "USc"
+            or (plain.dtype.kind == "O" and any(isinstance(x, str) for x in plain.flat))
+        ):
             raise TypeError
         return np.asarray(plain, dtype=float)
     except (TypeError, ValueError, OverflowError):

@@ -100,6 +100,8 @@ class Simulation:
                 f"the system is a {type(system).__name__}, not a System; pass the result of assemble(mechanism)"
             )
         self._owner = f"robot {system.mechanism.name!r}"
+        if not isinstance(assemble_start, bool | np.bool_):
+            raise InvalidRequest(f"{self._owner}: assemble_start is {shown(assemble_start)}; it must be True or False")
         self.system, self.step_s = system, as_number(self._owner, "step_s", step_s)
         if not LEAST_STEP <= self.step_s <= LARGEST_STEP:
             raise InvalidRequest(
@@ -472,6 +474,14 @@ class Simulation:
             if given[name].shape != array.shape:
                 raise InvalidRequest(
                     f"state has {given[name].size} entries in {name}; {self.system.mechanism.name!r} has {array.size}"
+                )
+        for name in ("q", "v"):
+            as_state("state", name, given[name])
+        names = [actuator.name for actuator in self.system.mechanism.actuators]
+        for name, effort, limit in zip(names, given["u"].tolist(), self._effort_limit.tolist(), strict=True):
+            if abs(effort) > limit:
+                raise InvalidRequest(
+                    f"state: the effort of actuator {name!r} is {effort:g}; its effort_limit is {limit:g}"
                 )
         tick = as_count("state", "tick", state.tick, LAST_TICK)
         constraint_mode = int(as_number("state", "constraint_mode", state.constraint_mode))

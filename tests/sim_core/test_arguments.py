@@ -32,7 +32,7 @@ def system() -> System:
             coordinates="joint",
             bodies=(body,),
             joints=(Joint(name="rail", kind="prismatic", child="cart", axis=X),),
-            actuators=(Actuator(name="motor", joint="rail"),),
+            actuators=(Actuator(name="motor", joint="rail", effort_limit=40.0),),
             pushable=("cart",),
             initial_q=(0.0,),
             initial_v=(0.0,),
@@ -73,6 +73,10 @@ REST: dict[str, Call] = {
     "a state with that mass": lambda sim, _: sim.restore(dataclasses.replace(sim.snapshot(), p=-np.ones(7))),
     "the last mode": lambda sim, _: forward_dynamics(sim.system, [0.0], [0.0], [0.0], constraint_mode=-1),
     "a mode by name": lambda sim, _: forward_dynamics(sim.system, [0.0], [0.0], [0.0], constraint_mode="x"),  # type: ignore[arg-type]
+    "a huge velocity of a state": lambda sim, _: sim.restore(dataclasses.replace(sim.snapshot(), v=np.array([1e200]))),
+    "an effort of a state": lambda sim, _: sim.restore(dataclasses.replace(sim.snapshot(), u=np.array([50.0]))),
+    "masked efforts": lambda sim, _: sim.set_effort(np.ma.masked_array([1.0], [True])),
+    "no as a word": lambda sim, _: Simulation(sim.system, assemble_start="no"),  # type: ignore[arg-type]
     "a huge velocity": lambda sim, _: sim.reset(v=[1e200]),
     "a huge velocity of the dynamics": lambda sim, _: forward_dynamics(sim.system, [0.0], [1e200], [0.0]),
     "a robot without a name": lambda sim, _: robots.build(None),  # type: ignore[arg-type]

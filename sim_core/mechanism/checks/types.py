@@ -62,7 +62,7 @@ def _check(value: Any, hint: Any, name: str, where: str) -> None:
             raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be {WORDS[kinds[0]]}")
         if kinds[0] is int and abs(value) > LARGEST:
             raise InvalidMechanism(f"{where}: {name} holds {_shown(value)}; numbers must be within +-{LARGEST:g}")
-        if name == "name" and not (value and value.isprintable()):
+        if name == "name" and not (value.strip() and value.isprintable()):
             raise InvalidMechanism(f"{where}: name is {_shown(value)}; it must be printable text")
     else:
         _check_item(value, kinds, name, where)
