@@ -477,11 +477,11 @@ class Simulation:
                 )
         for name in ("q", "v"):
             as_state("state", name, given[name])
-        names = [actuator.name for actuator in self.system.mechanism.actuators]
-        for name, effort, limit in zip(names, given["u"].tolist(), self._effort_limit.tolist(), strict=True):
+        limits = zip(self.system.mechanism.actuators, self._effort_limit.tolist(), given["u"].tolist(), strict=True)
+        for actuator, limit, effort in limits:
             if abs(effort) > limit:
                 raise InvalidRequest(
-                    f"state: the effort of actuator {name!r} is {effort:g}; its effort_limit is {limit:g}"
+                    f"state: the effort of actuator {actuator.name!r} is {effort:g}; its effort_limit is {limit:g}"
                 )
         tick = as_count("state", "tick", state.tick, LAST_TICK)
         constraint_mode = int(as_number("state", "constraint_mode", state.constraint_mode))

@@ -12,6 +12,7 @@ cached like scalar kernels.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,12 +25,14 @@ from sim_core.errors import InvalidRequest, require_finite
 from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel, pointer_table
 from sim_core.mechanism.checks.joints.orientations import ROUNDED
+from sim_core.mechanism.validation import check_bounds
 from sim_core.spatial import angular_velocity_of_step, quaternion_of_step, quaternion_product
 
 if TYPE_CHECKING:
     from sim_core.batch.peaks import Peaks, RangeLoop
     from sim_core.system import System
 
+MOST_STEPS = 2**53  # largest number of steps that a float64 holds exactly
 LANES = (2, 4, 8, 16, 32)
 STABILIZERS = ("none", "sampled_fuzzy")
 KERNELS = ("inverse_dynamics", "forward_dynamics", "rates")
@@ -177,6 +180,7 @@ class Batch:
 
         system, lanes = self.system, self.lanes
         count = self._checked_run(q0, step_s, steps, every)
+        self._require_memory(count, steps // every + 1)
         starts = [self._rows(what, value, count, system.n_q) for what, value in (("q0", q0), ("v0", v0))]
         servos = self._servos(modes)
         efforts, parameters = self._efforts(u, count, steps, servos), self._parameters(p, count)
@@ -299,13 +303,22 @@ class Batch:
         step_s = as_number(self._owner, "step_s", step_s)
         steps, every = as_whole(self._owner, "steps", steps), as_whole(self._owner, "every", every)
         for name, value, valid, wanted in (
-            ("steps", steps, steps >= 0, "at least 0"),
+            ("steps", steps, 0 <= steps <= MOST_STEPS, f"from 0 to {MOST_STEPS}"),
             ("every", every, every >= 1, "at least 1"),
             ("step_s", step_s, 0 < step_s < np.inf, "above 0 and finite"),
         ):
             if not valid:
                 raise InvalidRequest(f"the argument {name!r} is {value}; it must be {wanted}")
         return len(np.atleast_2d(as_array(self._owner, "q0", q0)))
+
+    def _require_memory(self, count: int, states: int) -> None:
+        """Raise InvalidRequest if the states of a rollout do not fit into the memory of the computer."""
+        size = 2 * 8 * count * states * self.system.n_q
+        if size > (most := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
+            raise InvalidRequest(
+                f"a rollout of {count} systems with {states} states each needs {size / 1e9:.3g} GB, and the computer "
+                f"has {most / 1e9:.3g} GB; use a larger `every`, or `peaks`, which keeps no states"
+            )
 
     def _rebased(self, q: Array, v: Array, p: Array) -> tuple[Array, Array, Array]:
         """Start states q, v (n, n_q) and parameters p (n, n_p) with the rotations moved from q into the quaternions.
@@ -350,8 +363,13 @@ class Batch:
             require_finite(self.system.mechanism.name, name, array.ravel().tolist())
 
     def _parameters(self, p: Any, count: int) -> Array:
-        values = np.tile(self.system.default_parameters(), (count, 1)) if p is None else p
-        return self._rows("p", values, count, len(self.system.parameter_names))
+        if p is None:
+            return np.tile(self.system.default_parameters(), (count, 1))
+        values = self._rows("p", p, count, len(self.system.parameter_names))
+        for tunable, column in zip(self.system.mechanism.tunables, values.T, strict=False):
+            for value in (column.min(initial=tunable.value), column.max(initial=tunable.value)):
+                check_bounds(f"robot {self.system.mechanism.name!r}", tunable, float(value))
+        return values
 
     def _efforts(self, u: Any, count: int, steps: int, servos: tuple[LaneServo, ...] = ()) -> Array:
         """Actuator efforts and servo commands of `count` systems, clipped to their limits.

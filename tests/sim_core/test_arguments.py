@@ -106,6 +106,8 @@ WRONG_RUNS: list[tuple[str, Any]] = [
     *[("step_s", value) for value in NO_NUMBER],
     *[(name, value) for name in ("steps", "every") for value in (1.5, "x", None, -1, math.nan)],
     ("modes", ["motor"]),
+    ("p", [[3.0, *[0.0] * 6]]),  # a mass above its bound
+    ("steps", 2**60),
 ]
 
 
@@ -118,6 +120,13 @@ def test_what_is_no_argument_of_a_batch_is_refused_in_one_line(system: System, n
         with pytest.raises(InvalidRequest) as caught:
             run(**RUN | {field: value})
         assert "\n" not in str(caught.value), field
+
+
+def test_a_rollout_that_no_memory_holds_is_refused(system: System) -> None:
+    with pytest.raises(
+        InvalidRequest, match=r"a rollout of 1 systems with 1000000000001 states each needs 1.6e\+04 GB"
+    ):
+        system.batch(lanes=2).rollout(**RUN | {"steps": 10**12})
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, int, float, bool])
