@@ -152,5 +152,5 @@ def test_the_largest_recent_value_is_forgotten_after_its_window() -> None:
 
 def test_commands_that_were_lost_before_the_first_one_are_counted() -> None:
     made = LivePrediction(SimPlan(robot="arm_2dof"), gap_s=0.1, delay_s=0.0)
-    list(made.hear(JointCommand(timestamp=0.001, seq=4, name=["joint_2"], value=[1.0])))
+    list(made.add_message(JointCommand(timestamp=0.001, seq=4, name=["joint_2"], value=[1.0])))
     assert made.commands_lost == 3

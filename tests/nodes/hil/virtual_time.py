@@ -154,7 +154,7 @@ class Network:
 
 def receiver_wants(receiver: Process, topic: str) -> bool:
     if isinstance(receiver, NodeProcess):
-        return receiver.hosted.wants(topic)
+        return receiver.hosted.subscribes_to(topic)
     return topic.endswith("/command") if isinstance(receiver, Server) else isinstance(receiver, Recorded)
 
 
@@ -246,7 +246,7 @@ class NodeProcess(Process):
                 self.hosted.receive_clock(reading)
             return
         topic, payload = item
-        self.hosted.receive(topic, decode(topic, payload, self.hosted.hears[topic][1]))
+        self.hosted.receive(topic, decode(topic, payload, self.hosted.subscriptions[topic][1]))
 
     def after(self) -> None:
         if self._is_due:
