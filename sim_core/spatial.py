@@ -147,13 +147,41 @@ def quaternion_of_step(s: Array) -> Array:
 def angular_velocity_of_step(s: Array, rates: Array) -> Array:
     """Angular velocity (3,) of a spherical or free joint, in the child's axes.
 
-    s      rotation coordinates (3,): a vector of length 4 tan(angle / 4) along the axis of rotation
-    rates  time derivatives (3,) of s
+    s      rotation coordinates (3,), or (3, n) of n joints: a vector of length 4 tan(angle / 4) along the axis of
+           rotation
+    rates  time derivatives of s, of the same shape
     """
     sigma, along = np.asarray(s) / 4.0, np.asarray(rates)
-    square = sigma @ sigma
-    turned = (1.0 - square) * along - 2.0 * np.cross(sigma, along) + 2.0 * (sigma @ along) * sigma
+    square = (sigma * sigma).sum(axis=0)
+    turned = (1.0 - square) * along - 2.0 * cross(sigma, along) + 2.0 * (sigma * along).sum(axis=0) * sigma
     return turned / (1.0 + square) ** 2
+
+
+def rates_of_step(s: Array, angular_velocity: Array) -> Array:
+    """Time derivatives of the rotation coordinates s of a joint: the inverse of `angular_velocity_of_step`.
+
+    s                 rotation coordinates (3,), or (3, n) of n joints
+    angular_velocity  angular velocity in the child's axes, of the same shape
+    """
+    sigma, turning = np.asarray(s) / 4.0, np.asarray(angular_velocity)
+    square = (sigma * sigma).sum(axis=0)
+    return (1.0 - square) * turning + 2.0 * cross(sigma, turning) + 2.0 * (sigma * turning).sum(axis=0) * sigma
+
+
+def step_of_quaternion(e: Array) -> Array:
+    """Rotation coordinates s (3,), of length 4 tan(angle / 4), of the rotation by a unit quaternion w x y z.
+
+    The angle is at most pi, so that |s| is at most 4. Also for quaternions (4, n).
+    """
+    w, *vector_part = np.where(np.asarray(e)[0] < 0.0, -np.asarray(e), e)
+    return np.asarray([4.0 * part / (1.0 + w) for part in vector_part])
+
+
+def quaternion_of_rotation_vector(r: Array) -> Array:
+    """Unit quaternion (4,), w x y z, of the rotation by a rotation vector r, axis times angle; also for r (3, n)."""
+    half = np.sqrt((np.asarray(r) * r).sum(axis=0)) / 2.0
+    scale = 0.5 * np.sinc(half / math.pi)
+    return np.asarray([np.cos(half), *(scale * part for part in r)])
 
 
 def conjugate(e: Sequence[float]) -> tuple[float, float, float, float]:

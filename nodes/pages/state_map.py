@@ -13,6 +13,7 @@ import numpy as np
 from nodes.pages.style import INK, PAPER, PINK, VERMILION, draw_empty, settings
 
 DARKEST = 0.58  # end of the colours, as a share of matplotlib's "viridis_r"
+MARGIN = 0.15  # inches around the parts of a picture
 MOST = 99.0  # percentile of the measure at which the colours end
 
 
@@ -45,10 +46,11 @@ def draw_state_map(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.patches import Patch
 
     with settings():
-        figure = Figure(figsize=(7.4, 6.4), layout="constrained")
+        figure = Figure(figsize=(7.4, 6.4), layout=ConstrainedLayoutEngine(w_pad=MARGIN, h_pad=MARGIN / 2))
         FigureCanvasAgg(figure)
         axis = figure.subplots()
         axis.set(xlabel=labels[0], ylabel=labels[1], title=title)

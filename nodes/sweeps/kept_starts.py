@@ -75,7 +75,10 @@ class KeptRuns:
         os.close(self._file)
 
 
-def identity_of(plan: Plan, steps: int, q: Array, v: Array) -> str:
-    """Hash of all that the runs of a stability map depend on: plan, code, number of steps and initial states."""
-    parts = [msgspec.json.encode([plan, files_of(plan), steps]), q.tobytes(), v.tobytes()]
+def identity_of(plan: Plan, steps: int, *arrays: Array) -> str:
+    """Hash of all that the runs of a stability map depend on: plan, code, number of steps and initial states.
+
+    arrays  initial states q and v, and the reference attitudes if there are any
+    """
+    parts = [msgspec.json.encode([plan, files_of(plan), steps]), *(array.tobytes() for array in arrays)]
     return hashlib.sha256(b"".join(parts)).hexdigest()[:32]

@@ -22,7 +22,8 @@ from nodes.recorder import Recorder
 from nodes.simulation.compose import Composition
 from nodes.sweeps.kept_starts import KeptRuns, identity_of
 from nodes.workers import Loss, Pool
-from sim_core.batch.peaks import Peaks, cpu_name, state_rows
+from sim_core.analysis.attitudes import component_names
+from sim_core.batch.peaks import Peaks, cpu_name, layout_of, state_reader, state_rows
 from sim_core.errors import SimulationDiverged
 from sim_core.system import System
 
@@ -46,14 +47,16 @@ class Motion(msgspec.Struct):
     """Smallest and largest value of each state in a run, and the last state; or the reason why there are no such
     values.
 
-    error  error that ended the run, in one line; "" if no error occurred. A run that diverges is not an error; its
-           values are nan
+    q, v, p  coordinates, velocities and parameters of the last state
+    error    error that ended the run, in one line; "" if no error occurred. A run that diverges is not an error; its
+             values are nan
     """
 
     low: list[float] = []
     high: list[float] = []
     q: list[float] = []
     v: list[float] = []
+    p: list[float] = []
     error: str = ""
 
 
@@ -61,14 +64,16 @@ class Motion(msgspec.Struct):
 class StartJob:
     """Job for worker processes: runs of a plan from initial states.
 
-    plan    plan in lockstep with one robot
-    steps   number of time steps of each run
-    system  the plan's robot, which all runs share
+    plan       plan in lockstep with one robot
+    steps      number of time steps of each run
+    system     the plan's robot, which all runs share
+    attitudes  reference attitudes (m, 4) of the spherical and free joints, as for `Batch.peaks`
     """
 
     plan: Plan
     steps: int
     system: System
+    attitudes: Array | None = None
 
     def encode(self, task: Start) -> bytes:
         """Encode an initial state as bytes."""
@@ -80,7 +85,7 @@ class StartJob:
         """
         start = Start(*msgspec.msgpack.decode(task, type=tuple[int, list[float], list[float]]))
         try:
-            motion = motion_from(self.plan, self.steps, start, self.system)
+            motion = motion_from(self.plan, self.steps, start, self.system, self.attitudes)
         except Exception as error:
             motion = Motion(error=" ".join(f"{type(error).__name__}: {error}".split()))
         return msgspec.msgpack.encode(motion)
@@ -111,28 +116,36 @@ def plan_for_starts(launch: Path, seconds: float, overrides: Sequence[str] = ())
     return plan
 
 
-def motion_from(plan: Plan, steps: int, start: Start, system: System) -> Motion:
+def motion_from(plan: Plan, steps: int, start: Start, system: System, attitudes: Array | None = None) -> Motion:
     """Run a plan in this process from an initial state, for a number of time steps.
 
     Returns the smallest and the largest value of each state over all time steps.
 
-    system  the plan's robot
+    system     the plan's robot
+    attitudes  reference attitudes (m, 4) of the spherical and free joints, as for `Batch.peaks`
     """
     with Composition(plan, start=(start.q, start.v), assembled=system) as composition:
         (part,) = composition.server.parts
-        state = np.concatenate([part.simulation.coordinates, part.simulation.velocities])
+        simulation, read = part.simulation, state_reader(system, attitudes)
+        turns = bool(system.mechanism.oriented_joints)
+
+        def now() -> Array:
+            p = simulation.state.p if turns else np.zeros(0)
+            return read(simulation.coordinates, simulation.velocities, p)
+
+        state = now()
         low, high = state.copy(), state.copy()
         try:
             for _ in range(steps):
                 composition.step()
-                state = np.concatenate([part.simulation.coordinates, part.simulation.velocities])
+                state = now()
                 np.minimum(low, state, out=low)
                 np.maximum(high, state, out=high)
+            last = [simulation.coordinates, simulation.velocities, simulation.state.p]
         except SimulationDiverged:
-            lost = np.full_like(state, np.nan)
-            low = high = state = lost
-    n = len(start.q)
-    return Motion(low.tolist(), high.tolist(), state[:n].tolist(), state[n:].tolist())
+            low = high = np.full_like(state, np.nan)
+            last = [np.full(len(values), np.nan) for values in (start.q, start.v, system.parameter_names)]
+    return Motion(low.tolist(), high.tolist(), *(values.tolist() for values in last))
 
 
 def ranges_from(
@@ -145,6 +158,7 @@ def ranges_from(
     workers: int,
     progress: Callable[[int, int], None],
     kept: Path | None = None,
+    attitudes: Array | None = None,
     limit_s: float = LIMIT_S,
 ) -> Peaks:
     """Smallest and largest value of each state in each of n runs of a plan.
@@ -152,36 +166,40 @@ def ranges_from(
     Run k starts from the coordinates q[k] and the velocities v[k]. A run that diverges is not an error; its values are
     nan.
 
-    plan      plan in lockstep with one robot; all nodes of the plan take part in each run
-    system    system of this robot
-    q         (n, n_q) initial coordinates (m or rad)
-    v         (n, n_q) initial velocities (m/s or rad/s)
-    seconds   simulation time of each run
-    workers   number of worker processes
-    progress  function that is called several times per second with the numbers of finished runs and of all runs; it may
-              raise an exception to stop
-    kept      file for the finished runs, from which a repeated call continues; None: finished runs are not kept
-    limit_s   wall time (s) after which a run has failed
+    plan       plan in lockstep with one robot; all nodes of the plan take part in each run
+    system     system of this robot
+    q          (n, n_q) initial coordinates (m or rad)
+    v          (n, n_q) initial velocities (m/s or rad/s)
+    seconds    simulation time of each run
+    workers    number of worker processes
+    progress   function that is called several times per second with the numbers of finished runs and of all runs; it
+               may raise an exception to stop
+    kept       file for the finished runs, from which a repeated call continues; None: finished runs are not kept
+    attitudes  reference attitudes (m, 4) of the spherical and free joints, as for `Batch.peaks`
+    limit_s    wall time (s) after which a run has failed
     Raises StartError with a one-line message if a node or the simulation raises an error. Raises KeptRunsError if the
     file `kept` has the runs of another stability map.
     """
     count, n = q.shape
     steps = round(seconds / plan.sim.step_s)
+    rows, quaternions = state_rows(system, attitudes is not None), layout_of(system).quaternions
+    ends = np.cumsum([len(rows), len(rows), n, n, len(quaternions)])
+    identity = identity_of(plan, steps, q, v, *([] if attitudes is None else [attitudes]))
     with (
         tempfile.TemporaryDirectory() as folder,
-        KeptRuns(kept or Path(folder) / "map.runs", identity_of(plan, steps, q, v), count, 6 * n) as runs,
+        KeptRuns(kept or Path(folder) / "map.runs", identity, count, int(ends[-1])) as runs,
     ):
         tasks = [Start(k, q[k].tolist(), v[k].tolist()) for k in np.flatnonzero(~runs.done).tolist()]
         progress(count - len(tasks), count)
-        with Pool(StartJob(plan, steps, system), min(workers, max(len(tasks), 1)), limit_s) as pool:
+        with Pool(StartJob(plan, steps, system, attitudes), min(workers, max(len(tasks), 1)), limit_s) as pool:
             for task, motion in pool.results(tasks, lambda: progress(int(runs.done.sum()), count)):
                 if motion.error:
-                    at = dict(zip(state_rows(system), (f"{x:.6g}" for x in [*task.q, *task.v]), strict=True))
+                    at = dict(zip(component_names(system), (f"{x:.6g}" for x in [*task.q, *task.v]), strict=True))
                     raise StartError(f"the run from {', '.join(map('='.join, at.items()))} failed: {motion.error}")
-                runs.add(task.number, np.array([*motion.low, *motion.high, *motion.q, *motion.v]))
-        low, high, last = np.split(runs.rows, [2 * n, 4 * n], axis=1)
+                attitude = [motion.p[index] for index in quaternions]
+                runs.add(task.number, np.array([*motion.low, *motion.high, *motion.q, *motion.v, *attitude]))
+        low, high, q, v, turned = np.split(runs.rows, ends[:-1], axis=1)
     sim = plan.sim
     names = (sim.make_stepper().name, sim.make_stabilizer().name)
-    return Peaks(
-        state_rows(system), low, high, last[:, :n], last[:, n:], sim.step_s, steps, *names, lanes=1, cpu=cpu_name()
-    )
+    orientations = turned.reshape(count, len(quaternions) // 4, 4)
+    return Peaks(rows, low, high, q, v, sim.step_s, steps, *names, 1, cpu_name(), orientations)

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sim_core.analysis.attitudes import component_names
 from sim_core.analysis.stability import StateNorm
 from sim_core.analysis.starts import completed
-from sim_core.batch.peaks import Peaks, state_rows
+from sim_core.batch.peaks import Peaks, layout_of
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.solve import coordinate_scales
 from sim_core.system import System
@@ -31,7 +32,8 @@ class StateMap:
                 map per value), the second vertical (one row per value)
     is1         (rows, columns) IS1: largest distance of a motion from the equilibrium, divided by its distance at the
                 start; nan for a motion that diverged
-    turns_over  (rows, columns) whether an angle went further than pi from the equilibrium
+    turns_over  (rows, columns) whether an angle went further than pi from the equilibrium, or the attitude of a
+                spherical or free joint as far as pi
     diverged    number of motions that diverged
     peaks       smallest and largest value of each state in each motion; the motions are in the order of the map, row by
                 row
@@ -65,7 +67,8 @@ def state_map(
     IS1 of a motion is its largest distance from the equilibrium, divided by its distance at the start.
 
     norm      norm of the states, which also gives the system, the equilibrium and the step size
-    axes      {component of the state: values (n,)} of two components, in rad, m, rad/s or m/s
+    axes      {component of the state: values (n,)} of two components, in rad, m, rad/s or m/s. The components .rx .ry
+              .rz of a spherical or free joint form the rotation vector from its attitude at the equilibrium
     start     {component of the state: value} of further components; all others have the values of the mechanism's
               start, or follow from the constraints
     seconds   simulation time of each motion, s
@@ -90,6 +93,7 @@ def state_map(
         threads=threads,
         progress=progress,
         stabilizer="sampled_fuzzy",
+        attitudes=norm.attitudes.quaternions if norm.turning else None,
     )
     return map_of(norm, axes, seconds, q, v, peaks)
 
@@ -114,7 +118,7 @@ def grid(norm: StateNorm, axes: Mapping[str, Array], start: Mapping[str, float],
     Components that are not given have the values of the mechanism's start, or follow from the constraints. Raises
     InvalidRequest or UnknownName with a one-line message for invalid parameters.
     """
-    system, names = norm.system, state_rows(norm.system)
+    system, names = norm.system, component_names(norm.system)
     for name in (*axes, *start):
         if name not in names:
             raise UnknownName(f"robot {system.mechanism.name!r}", "state row", name, names)
@@ -124,15 +128,18 @@ def grid(norm: StateNorm, axes: Mapping[str, Array], start: Mapping[str, float],
         raise InvalidRequest(f"{both[0]!r} is given both as an axis of the map and in `start`; remove it from `start`")
     if not 0.0 < seconds < math.inf:
         raise InvalidRequest(f"seconds is {seconds}; it must be a positive number")
-    mechanism, n = system.mechanism, system.n_q
+    mechanism = system.mechanism
     meshes = np.meshgrid(*axes.values())
-    states = np.tile([*mechanism.initial_q, *mechanism.initial_v], (meshes[0].size, 1))
+    begun = norm.attitudes.offsets(np.array([mechanism.initial_q]), np.array([mechanism.initial_v]))
+    states = np.tile(begun, (meshes[0].size, 1))
     for name, value in start.items():
         states[:, names.index(name)] = value
     for name, mesh in zip(axes, meshes, strict=True):
         states[:, names.index(name)] = mesh.ravel()
     given = np.array([names.index(name) for name in (*axes, *start)])
-    return completed(system, states, given) if system.max_rows else (states[:, :n], states[:, n:])
+    if system.max_rows:
+        states = completed(system, states, given, norm.about)
+    return norm.attitudes.states(states)
 
 
 def map_of(norm: StateNorm, axes: Mapping[str, Array], seconds: float, q: Array, v: Array, peaks: Peaks) -> StateMap:
@@ -173,16 +180,20 @@ def _judged(norm: StateNorm, peaks: Peaks, part: slice, q: Array, v: Array) -> t
     part   slice that selects the k motions out of all motions
     q, v   (k, n_q) initial states of the selected motions
     """
-    system, n = norm.system, norm.system.n_q
+    system = norm.system
     some = replace(peaks, low=peaks.low[part], high=peaks.high[part], q=peaks.q[part], v=peaks.v[part])
-    center = np.concatenate([norm.about, np.zeros(n)])
     distances = norm.distances(some)
-    size = (np.abs(np.hstack([q, v]) - center)[:, norm.places] / norm.units).max(axis=1)
+    size = norm.sizes(q, v)
     with np.errstate(invalid="ignore", divide="ignore"):
         is1 = np.where(size > 0.0, distances.max(axis=1) / size, 1.0)
     lengths = [joint.name for joint in system.mechanism.moving_joints if joint.kind == "prismatic"]
-    angles = coordinate_scales(system.coordinate_names, lengths, math.inf) == 1.0
-    return is1, np.asarray((some.largest(center)[:, :n][:, angles] > math.pi).any(axis=1))
+    is_angle = coordinate_scales(system.coordinate_names, lengths, math.inf) == 1.0
+    middles = dict(zip(system.coordinate_names, norm.about.tolist(), strict=True))
+    angles = [name for name, each in zip(system.coordinate_names, is_angle, strict=True) if each and name in peaks.rows]
+    far = some.largest(np.array([middles.get(name, 0.0) for name in peaks.rows]))
+    over = (far[:, [peaks.rows.index(name) for name in angles]] > math.pi).any(axis=1)
+    whole = [axis is None for axis in norm.tilted]  # a tilt is at most pi
+    return is1, np.asarray(over | (norm.angles(some)[:, whole] >= math.pi).any(axis=1))
 
 
 def _violation(system: System, peaks: Peaks, looks: int = 200) -> float:
@@ -190,5 +201,9 @@ def _violation(system: System, peaks: Peaks, looks: int = 200) -> float:
         return 0.0
     finite = np.flatnonzero(np.isfinite(peaks.q).all(axis=1))
     some = finite[:: max(1, len(finite) // looks)]
-    sizes = [np.abs(system.residual(0.0, peaks.q[k], peaks.v[k])[0]).max(initial=0.0) for k in some]
+    quaternions = layout_of(system).quaternions
+    p, sizes = system.default_parameters(), []
+    for k in some:
+        p[quaternions] = peaks.orientations[k].ravel() if quaternions else []
+        sizes.append(np.abs(system.residual(0.0, peaks.q[k], peaks.v[k], p)[0]).max(initial=0.0))
     return float(max(sizes, default=0.0))

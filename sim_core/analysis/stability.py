@@ -9,6 +9,14 @@ IS2_T is the largest IS1_T of all motions that start at a given distance.
 
 The distance of a state is the largest deviation of a component from the equilibrium, in units: 1 rad for angles,
 `length_unit_m` for lengths, and these units per `time_unit_s` for velocities. [Schiehlen1993, eqs. 36 to 47]
+
+The attitude of a spherical or free joint has one deviation, at most pi: the angle of the rotation from the attitude at
+the equilibrium. This angle is the distance on the group of rotations, and does not depend on the choice of axes. A
+start gives this rotation as a rotation vector, axis times angle, in the components NAME.rx, NAME.ry and NAME.rz. If the
+norm has only two of these components, the deviation is the tilt of the axis of the third one, and rotations about this
+axis do not count. This suits a pendulum on a ball joint, which may turn about its rod. The components NAME.rx.velocity
+to NAME.rz.velocity are the angular velocity in the child's axes. The paper has no such joints; with one coordinate per
+joint the distance is that of the paper.
 """
 
 from __future__ import annotations
@@ -22,10 +30,11 @@ from typing import Any
 
 import numpy as np
 
+from sim_core.analysis.attitudes import Attitudes, component_names, largest_angles, tilt_angles
 from sim_core.analysis.equilibria import equilibrium, frequencies, is_unstable, poles
 from sim_core.analysis.held import HeldInputs
 from sim_core.analysis.starts import completed
-from sim_core.batch.peaks import Peaks, state_rows
+from sim_core.batch.peaks import Peaks
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.solve import coordinate_scales
 from sim_core.system import System
@@ -44,7 +53,7 @@ __all__ = [
 Array = np.ndarray
 Progress = Callable[[int, int], None]
 STEPS_PER_UNIT = 40  # steps per 1 / (largest frequency), by default
-NONZERO = 1e-6  # a frequency below this share of the largest one counts as zero
+NONZERO = 1e-5  # a frequency below this share of the largest one counts as zero; `poles` has such errors
 REFINED = 12  # starts around which `worst` refines
 SHRINK = 0.6
 
@@ -53,9 +62,11 @@ SHRINK = 0.6
 class StateNorm:
     """Norm of the states of a system: the largest deviation from an equilibrium of any component in `rows`.
 
-    A component is a coordinate or a velocity. Its deviation is divided by its unit, see `units`.
+    A component is a coordinate or a velocity. Its deviation is divided by its unit, see `units`. The components .rx .ry
+    .rz of a spherical or free joint have one deviation: the angle from the attitude at the equilibrium, or with two of
+    them in `rows`, the tilt of the third axis.
 
-    rows           names of the components that the norm takes into account; `state_rows` lists all names
+    rows           names of the components that the norm takes into account; `component_names` lists all names
     about          coordinates of the equilibrium (n_q,)
     time_unit_s    unit of time for velocities, s
     length_unit_m  unit of lengths, m; the unit of angles is 1 rad
@@ -91,23 +102,26 @@ class StateNorm:
                        function of q and v that returns them; by default the efforts at the start
         """
         mechanism = system.mechanism
-        for joint in mechanism.oriented_joints:
-            raise InvalidRequest(
-                f"{mechanism.name!r}: joint {joint.name!r} is {joint.kind}, and stability measures take no "
-                "orientations; use joints of one coordinate"
-            )
         at = equilibrium(system, mechanism.initial_q, u) if about is None else np.array(about, dtype=float)
         if at.shape != (system.n_q,):
             raise InvalidRequest(
                 f"argument 'about' has shape {at.shape}; for {mechanism.name!r} its shape must be ({system.n_q},)"
             )
-        names = state_rows(system)
+        names = component_names(system)
         chosen = names if rows is None else tuple(rows)
         for name in chosen:
             if name not in names:
                 raise UnknownName(f"robot {mechanism.name!r}", "state row", name, names)
         if len(set(chosen)) < len(chosen) or not chosen:
             raise InvalidRequest(f"argument 'rows' is {list(chosen)}; give at least one name, and no name twice")
+        for joint in mechanism.oriented_joints:
+            turning = [name for name in joint.coordinates[-3:] if name in chosen]
+            if len(turning) == 1:
+                raise InvalidRequest(
+                    f"argument 'rows' has {turning[0]!r} alone, which is no measure of an attitude; give all three of "
+                    f"{', '.join(joint.coordinates[-3:])} for the angle of joint {joint.name!r}, or two of them for "
+                    "the tilt of the third axis"
+                )
         for what, value in (("time_unit_s", time_unit_s), ("length_unit_m", length_unit_m), ("step_s", step_s)):
             if value is not None and not 0.0 < value < math.inf:
                 raise InvalidRequest(f"{what} is {value}; it must be a positive number")
@@ -137,8 +151,36 @@ class StateNorm:
     @cached_property
     def places(self) -> Array:
         """Indices (len(rows),), in the state (q, v), of the components that `rows` names."""
-        names = state_rows(self.system)
+        names = component_names(self.system)
         return np.array([names.index(name) for name in self.rows])
+
+    @cached_property
+    def attitudes(self) -> Attitudes:
+        """Attitudes of the spherical and free joints at the equilibrium."""
+        return Attitudes(self.system, self.about)
+
+    @cached_property
+    def center(self) -> Array:
+        """The equilibrium as a state (2 n_q,) in offsets: rotation vectors and velocities are 0."""
+        q = self.about.copy()
+        for turning in self.attitudes.rotations:
+            q[turning] = 0.0
+        return np.concatenate([q, np.zeros(self.system.n_q)])
+
+    @cached_property
+    def turning(self) -> tuple[Array, ...]:
+        """For each spherical and free joint the indices, in `rows`, of its components .rx .ry .rz; may be empty."""
+        rotations = self.attitudes.rotations
+        return tuple(np.flatnonzero((self.places >= at.start) & (self.places < at.stop)) for at in rotations)
+
+    @cached_property
+    def tilted(self) -> tuple[int | None, ...]:
+        """For each spherical and free joint the axis, 0 to 2, whose tilt is the deviation; None for the angle."""
+        found: list[int | None] = []
+        for turning, at in zip(self.turning, self.attitudes.rotations, strict=True):
+            left = {0, 1, 2} - {int(place) - at.start for place in self.places[turning]}
+            found.append(left.pop() if len(left) == 1 else None)
+        return tuple(found)
 
     def __str__(self) -> str:
         """The units of distances, such as "distances in 1 rad, and 1 rad per 1.30656 s (time_unit_s)"."""
@@ -156,7 +198,9 @@ class StateNorm:
         """n initial states, returned as q and v (n, n_q), at given offsets from the equilibrium.
 
         offsets  (n, len(rows)) offset of each component in `rows`, in the units `units`
-        Components that are not in `rows` have their equilibrium values, or follow from the constraints.
+        Components that are not in `rows` have their equilibrium values, or follow from the constraints. The offsets of
+        the components .rx .ry .rz of a spherical or free joint form the rotation vector from its attitude at the
+        equilibrium.
         """
         given = np.atleast_2d(np.asarray(offsets, dtype=float))
         if given.ndim != 2 or given.shape[1] != len(self.rows) or not np.isfinite(given).all():
@@ -164,22 +208,68 @@ class StateNorm:
                 f"the array of starts has shape {given.shape}; it must have one row of {len(self.rows)} finite numbers "
                 "per start"
             )
-        n = self.system.n_q
-        states = np.tile(np.concatenate([self.about, np.zeros(n)]), (len(given), 1))
+        states = np.tile(self.center, (len(given), 1))
         states[:, self.places] += given * self.units
         if self.system.max_rows:
-            return completed(self.system, states, self.places)
-        return states[:, :n], states[:, n:]
+            states = completed(self.system, states, self.places, self.about)
+        return self.attitudes.states(states)
+
+    def rounded(self, offsets: Array) -> Array:
+        """Offsets (n, len(rows)) whose largest absolute value becomes their distance, by shortened rotation vectors.
+
+        The rotation vector of each spherical and free joint gets the length of its largest component, so that the
+        surface of a cube becomes the starts at one distance.
+        """
+        found = offsets.copy()
+        for turning in self.turning:
+            part = found[:, turning]
+            length = np.linalg.norm(part, axis=1)
+            part *= (np.abs(part).max(axis=1, initial=0.0) / np.where(length > 0.0, length, 1.0))[:, None]
+            found[:, turning] = part
+        return found
+
+    def sizes(self, q: Array, v: Array) -> Array:
+        """Distances (n,) of states q, v (n, n_q) from the equilibrium."""
+        offsets = self.attitudes.offsets(q, v) - self.center
+        deviations = np.abs(offsets[:, self.places] / self.units)
+        for turning, at, axis in zip(self.turning, self.attitudes.rotations, self.tilted, strict=True):
+            vector = offsets[:, at].T
+            angle = np.linalg.norm(vector, axis=0) if axis is None else tilt_angles(vector, axis)
+            deviations[:, turning] = angle[:, None]
+        return np.asarray(deviations.max(axis=1))
 
     def distances(self, peaks: Peaks) -> Array:
         """Largest deviation (n, len(rows)) of each component in `rows` from the equilibrium, during each of n motions.
 
         The deviations are in the units `units`; those of a motion that diverged are nan.
 
-        peaks  smallest and largest value of every state during each motion
+        peaks  smallest and largest value of every state during each motion, with the quaternions relative to those of
+               the equilibrium
         """
-        center = np.concatenate([self.about, np.zeros(self.system.n_q)])
-        return np.asarray(peaks.largest(center)[:, self.places] / self.units)
+        names = component_names(self.system)
+        middle = dict(zip(names, self.center.tolist(), strict=True))
+        largest = peaks.largest(np.array([middle.get(name, 0.0) for name in peaks.rows]))
+        places = {name: place for place, name in enumerate(peaks.rows)}
+        found = largest[:, [places.get(name, 0) for name in self.rows]]
+        angles = self.angles(peaks)
+        for k, (joint, axis) in enumerate(zip(self.system.mechanism.oriented_joints, self.tilted, strict=True)):
+            if axis is not None:
+                squared_sine = peaks.high[:, places[f"{joint.name}.sin2_{'xyz'[axis]}"]]
+                angles[:, k] = 2.0 * np.arcsin(np.sqrt(np.minimum(squared_sine, 1.0)))
+            found[:, self.turning[k]] = angles[:, k, None]
+        return np.asarray(found / self.units)
+
+    def angles(self, peaks: Peaks) -> Array:
+        """Largest angles (n, m), rad, of m spherical and free joints from the equilibrium, during each of n motions.
+
+        The angle of a motion that diverged is nan.
+
+        peaks  as for `distances`
+        """
+        joints = self.system.mechanism.oriented_joints
+        cosines = [peaks.rows.index(joint.orientation_names[0]) for joint in joints]
+        sines = [peaks.rows.index(f"{joint.name}.sin2") for joint in joints]
+        return largest_angles(peaks.low[:, cosines], peaks.high[:, cosines], peaks.high[:, sines])
 
 
 @dataclass(frozen=True)
@@ -270,9 +360,12 @@ def _measured(
         threads=threads,
         progress=progress,
         stabilizer="sampled_fuzzy",
+        attitudes=norm.attitudes.quaternions if norm.turning else None,
     )
     distances = norm.distances(peaks)
     begun = np.abs(np.atleast_2d(np.asarray(starts, dtype=float))).max(axis=1)
+    if any(len(each) for each in norm.turning):
+        begun = norm.sizes(q, v)
     with np.errstate(invalid="ignore", divide="ignore"):
         is1 = np.where(begun > 0.0, distances.max(axis=1) / begun, 1.0)
     return Measures(is1, distances, norm, seconds, peaks)
@@ -329,8 +422,9 @@ def worst(
 
     IS1_T is the largest distance of a motion from the equilibrium within the time T = `seconds`, divided by `radius`.
     The largest value found is a lower bound of the stability measure IS2_T, the largest IS1_T of all these motions. The
-    starts at the distance `radius` form the surface of a cube. About half of the motions start on a grid over the
-    surface, corners included, the others near the worst starts found so far. [Schiehlen1993, eq. 47]
+    starts at the distance `radius` form the surface of a cube; rotation vectors on it are shortened to the length of
+    their largest component. About half of the motions start on a grid over the surface, corners included, the others
+    near the worst starts found so far. [Schiehlen1993, eq. 47]
 
     radius  distance of the starts from the equilibrium, in the units of `StateNorm`
     runs    largest number of motions to compute
@@ -342,6 +436,8 @@ def worst(
         raise InvalidRequest(f"radius is {radius}; it must be a positive number")
     held = HeldInputs.of(system, u, modes)
     norm = StateNorm.of(system, about, rows, time_unit_s, length_unit_m, step_s, held.efforts)
+    if norm.turning and radius > math.pi and any(len(each) for each in norm.turning):
+        raise InvalidRequest(f"radius is {radius}; the attitude of a joint is at most pi away from another one")
     grid = _surface(len(norm.rows), runs // 2)
     if len(grid) > runs:
         raise InvalidRequest(
@@ -352,7 +448,7 @@ def worst(
     points, values, distances = np.empty((0, len(norm.rows))), np.empty(0), np.empty((0, len(norm.rows)))
     reach, batch = 2.0 / max(_per_edge(len(norm.rows), runs // 2) - 1, 1), grid
     while len(batch):
-        found = _measured(norm, radius * batch, seconds, held, lanes, threads, None)
+        found = _measured(norm, radius * norm.rounded(batch), seconds, held, lanes, threads, None)
         points = np.concatenate([points, batch])
         values = np.concatenate([values, np.where(np.isnan(found.is1), np.inf, found.is1)])
         distances = np.concatenate([distances, found.distances])
@@ -362,7 +458,9 @@ def worst(
         batch = _around(points[_best(points, values, reach)], reach, size, random)
         reach *= SHRINK
     top = int(np.argmax(values))
-    return Worst(float(values[top]), radius * points[top], distances[top], len(points), norm, seconds)
+    return Worst(
+        float(values[top]), radius * norm.rounded(points[[top]])[0], distances[top], len(points), norm, seconds
+    )
 
 
 def _per_edge(n: int, most: int) -> int:

@@ -4,42 +4,68 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim_core.batch.peaks import state_rows
+from sim_core.analysis.attitudes import Attitudes, component_names
 from sim_core.errors import InvalidRequest
+from sim_core.spatial import quaternion_of_rotation_vector, step_of_quaternion
 from sim_core.system import System
 
 Array = np.ndarray
 NEWTON = 50
 CLOSED = 1e-12  # permitted violation, in characteristic lengths
+SMALL = 1e-3  # rad, below which the derivative of rotation coordinates is that at the angle 0
 
 
-def completed(system: System, states: Array, given: Array) -> tuple[Array, Array]:
-    """States q, v (n, n_q) that satisfy the constraints and keep the given components of `states` (n, 2 n_q).
+def completed(system: System, states: Array, given: Array, about: Array) -> Array:
+    """States (n, 2 n_q) in offsets that satisfy the constraints and keep the given components of `states` (n, 2 n_q).
 
-    given  indices of the components (q, then v) that keep their values; all others are adapted
+    given  indices of the components that keep their values; all others are adapted
+    about  coordinates (n_q,) of the equilibrium, from which the rotation vectors of spherical and free joints begin,
+           see `sim_core.analysis.attitudes`
     Raises InvalidRequest for given values that the constraints do not permit.
     """
     n = system.n_q
     free_q = np.array([k for k in range(n) if k not in given], dtype=int)
     free_v = np.array([k for k in range(n) if k + n not in given], dtype=int)
     result = states.copy()
+    attitudes = Attitudes(system, about)
+    p = attitudes.parameters
     allowed = CLOSED * system.mechanism.characteristic_length
     for state in result:
-        q, v = state[:n], state[n:]
+        x, v = state[:n], state[n:]
         for _ in range(NEWTON):
-            Phi, _ = system.residual(0.0, q, v)
+            q, by_offset = _coordinates(attitudes, x)
+            Phi, _ = system.residual(0.0, q, v, p)
             if np.abs(Phi).max(initial=0.0) <= allowed:
                 break
-            J = system.terms(0.0, q, v)[2][: len(Phi)]
-            q[free_q] -= np.linalg.pinv(J[:, free_q], rcond=1e-9) @ Phi
-        J = system.terms(0.0, q, v)[2]
+            J = system.terms(0.0, q, v, None, p)[2][: len(Phi)] @ by_offset
+            x[free_q] -= np.linalg.pinv(J[:, free_q], rcond=1e-9) @ Phi
+        at = Attitudes(system, attitudes.states(state[None, :])[0][0])  # rotation coordinates are 0 at this attitude
+        place = np.where(np.isin(np.arange(n), [k for turning in at.rotations for k in range(n)[turning]]), 0.0, x)
+        J = system.terms(0.0, place, v, None, at.parameters)[2]
         v[free_v] -= np.linalg.pinv(J[:, free_v], rcond=1e-9) @ (J @ v)
-        Phi, Phidot = system.residual(0.0, q, v)
+        Phi, Phidot = system.residual(0.0, place, v, at.parameters)
         speed = max(1.0, float(np.abs(v).max()))
         if not np.abs(Phi).max(initial=0.0) <= allowed or not np.abs(Phidot).max(initial=0.0) <= 1e-9 * speed:
             raise InvalidRequest(
                 f"{system.mechanism.name!r} cannot start from these values, because its constraints do not permit "
-                f"{dict(zip([state_rows(system)[k] for k in given], state[given].round(6).tolist(), strict=True))}; "
-                "change these values or give fewer of them"
+                f"{dict(zip([component_names(system)[k] for k in given], state[given].round(6).tolist(), strict=True))}"
+                "; change these values or give fewer of them"
             )
-    return result[:, :n], result[:, n:]
+    return result
+
+
+def _coordinates(attitudes: Attitudes, x: Array) -> tuple[Array, Array]:
+    """Coordinates q (n_q,) relative to the attitudes of the equilibrium, and the derivative dq/dx (n_q, n_q).
+
+    x  coordinates with rotation vectors r instead of rotation coordinates s
+    """
+    q, by_offset = x.copy(), np.eye(len(x))
+    for turning in attitudes.rotations:
+        r = x[turning]
+        angle = float(np.linalg.norm(r))
+        q[turning] = step_of_quaternion(quaternion_of_rotation_vector(r))
+        if angle > SMALL:  # s = 4 tan(|r| / 4) r / |r|
+            scale = 4.0 * np.tan(angle / 4.0) / angle
+            change = (1.0 / np.cos(angle / 4.0) ** 2 - scale) / angle**2
+            by_offset[turning, turning] = scale * np.eye(3) + change * np.outer(r, r)
+    return q, by_offset

@@ -85,7 +85,7 @@ class Batch:
                 manifest = {"key": key, "mechanism": system.mechanism.name, "symbols": list(functions)}
                 library = native.compile_module(module_of(functions, lanes=lanes), manifest, key)
         self._library = library
-        self._loops: dict[tuple[bool, tuple[LaneServo, ...]], RangeLoop] = {}  # by stabilizer and servos
+        self._loops: dict[tuple[bool, tuple[LaneServo, ...], bool], RangeLoop] = {}  # by stabilizer, servos, references
 
     def bind(self, name: str, inputs: list[Array], outputs: list[Array]) -> BoundKernel:
         """A kernel bound to arrays of the caller, each of shape (size, lanes): element i of copy k is at [i, k].
@@ -226,6 +226,7 @@ class Batch:
         p: Any = None,
         stabilizer: str = "none",
         modes: Mapping[str, str] | None = None,
+        attitudes: Any = None,
         threads: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Peaks:
@@ -243,6 +244,9 @@ class Batch:
         modes       {actuator: "velocity" or "position"} of the actuators whose column of u contains commands of their
                     servo instead of efforts. The cubic of a velocity then uses, as the slope at the end of a step, the
                     acceleration under the effort of the next step
+        attitudes   reference attitudes of the m spherical and free joints: quaternions w x y z (m, 4). The quaternions
+                    whose ranges are computed are then those of the rotations from them, so that w is the cosine of half
+                    the angle from a reference attitude. See `Peaks.rows` for the further ranges
         threads     number of threads that share the systems, by default one per processor; they do not hold the GIL
         progress    function that is called about every 20 ms with the number of finished systems and the number of all
                     systems
@@ -259,19 +263,35 @@ class Batch:
         rows["q"], rows["v"], rows["p"] = self._rebased(rows["q"], rows["v"], self._parameters(p, count))
         rows["gains"] = np.tile(self._gains(stabilizer, float(step_s)), (count, 1))
         rows |= _servo_rows(servos, rows)
-        work = Work(self._loop_for(rows["gains"].shape[1] > 0, servos), rows, steps, float(step_s), progress)
+        if attitudes is not None:
+            rows["reference"] = np.tile(self._references(attitudes), (count, 1))
+        loop = self._loop_for(rows["gains"].shape[1] > 0, servos, "reference" in rows)
+        work = Work(loop, rows, steps, float(step_s), progress)
         work.carry_out(usable_threads(threads))
         quaternions = work.p[:, work.loop.layout.quaternions]
         orientations = quaternions.reshape(count, quaternions.shape[1] // 4, 4)
         how = float(step_s), steps, "rk4", stabilizer, self.lanes, cpu_name()
-        return Peaks(state_rows(system), work.low, work.high, work.q, work.v, *how, orientations)
+        return Peaks(state_rows(system, attitudes is not None), work.low, work.high, work.q, work.v, *how, orientations)
 
-    def _loop_for(self, stabilized: bool, servos: tuple[LaneServo, ...] = ()) -> RangeLoop:
+    def _loop_for(self, stabilized: bool, servos: tuple[LaneServo, ...] = (), relative: bool = False) -> RangeLoop:
         from sim_core.batch.peaks import RangeLoop
 
-        if (stabilized, servos) not in self._loops:
-            self._loops[stabilized, servos] = RangeLoop.of(self.system, self.lanes, stabilized, servos)
-        return self._loops[stabilized, servos]
+        kind = stabilized, servos, relative
+        if kind not in self._loops:
+            self._loops[kind] = RangeLoop.of(self.system, self.lanes, *kind)
+        return self._loops[kind]
+
+    def _references(self, attitudes: Any) -> Array:
+        """Reference attitudes (4 m,): the normalized quaternions `attitudes` (m, 4), one after the other."""
+        m = len(self.system.mechanism.oriented_joints)
+        array = as_array(self._owner, "attitudes", attitudes)
+        norms = np.linalg.norm(array, axis=-1) if array.shape == (m, 4) else np.zeros(1)
+        if not (np.abs(norms - 1.0) <= ROUNDED).all():
+            raise InvalidRequest(
+                f"the argument 'attitudes' of {self._owner} must be {m} quaternions of norm 1, one per spherical and "
+                f"free joint; its shape is {array.shape}"
+            )
+        return np.asarray((array / norms[:, None]).ravel())
 
     def _servos(self, modes: Mapping[str, str] | None) -> tuple[LaneServo, ...]:
         return lane_servos(self.system.mechanism, modes or {}, self.system.coordinate_names)
@@ -341,11 +361,11 @@ class Batch:
                     f"{norms[wrong][0]:g}; it must be 1"
                 )
             p[:, quaternion] /= norms[:, None]
-            for row in np.flatnonzero(q[:, turning].any(axis=1)):
-                s, rates = q[row, turning], v[row, turning]
-                p[row, quaternion] = quaternion_product(p[row, quaternion], quaternion_of_step(s))
-                v[row, turning] = angular_velocity_of_step(s, rates)
-                q[row, turning] = 0.0
+            rows = np.flatnonzero(q[:, turning].any(axis=1))
+            s, rates = q[rows, turning].T, v[rows, turning].T
+            p[rows, quaternion] = quaternion_product(p[rows, quaternion].T, quaternion_of_step(s)).T
+            v[rows, turning] = angular_velocity_of_step(s, rates).T
+            q[rows, turning] = 0.0
         return q, v, p
 
     def _rows(self, name: str, value: Any, count: int, size: int) -> Array:

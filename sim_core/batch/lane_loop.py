@@ -21,6 +21,8 @@ from sim_core.kernels.sincos import double
 SYMBOL = "ranges"
 STAGES = 4
 INLINED = 3_000  # lines up to which a kernel is inlined at each of the four stages
+CONSTANT = ("u", "gains", "command", "reference")  # rows that a loop does not change
+ANGLES = ((0, 1, 2), (1, 2), (2, 0), (0, 1))  # of x, y, z in a quaternion: for its angle, and for the tilts of the axes
 RARELY = '!0 = !{!"branch_weights", i32 1, i32 100}'
 
 
@@ -46,11 +48,14 @@ class Layout:
     q, v             current state; at the end of the run, the last state
     low, high        smallest and largest value in the run of each entry of q, then of v, then of the quaternions of
                      spherical and free joints; the rotation coordinates of these joints, which are 0 at every step, are
-                     left out
+                     left out. If `relative`, the quaternions are those of the rotations from `reference`. Then follow,
+                     for each such joint, the squared sines of half the angle of this rotation, and of half the angles
+                     by which it tilts the axes x, y, z
     before, slope    values at the previous step of the entries listed for `low`, and time derivatives of these values
     u, p, gains      inputs: actuator inputs, parameters, and gains of the stabilizer; `gains` has no rows without a
                      stabilizer. Only the quaternions in p change
     target, command  for each servo, its target at the previous step and its constant command
+    reference        if `relative`, a constant unit quaternion for each spherical and free joint
     """
 
     n_q: int
@@ -59,6 +64,7 @@ class Layout:
     n_gains: int = 0
     n_servos: int = 0
     orientations: tuple[Orientation, ...] = ()
+    relative: bool = False
 
     @property
     def positions(self) -> list[int]:
@@ -75,9 +81,11 @@ class Layout:
     def sizes(self) -> dict[str, int]:
         """{name of rows, such as "q": number of rows with this name}, in the order of the rows."""
         n, ranged = self.n_q, len(self.positions) + self.n_q + len(self.quaternions)
+        ranged += 4 * len(self.orientations) if self.relative else 0
         state = {"q": n, "v": n, "low": ranged, "high": ranged, "before": ranged, "slope": ranged}
         inputs = {"u": self.n_u, "p": self.n_p, "gains": self.n_gains}
-        return state | inputs | {"target": self.n_servos, "command": self.n_servos}
+        servos = {"target": self.n_servos, "command": self.n_servos}
+        return state | inputs | servos | ({"reference": len(self.quaternions)} if self.relative else {})
 
     @property
     def rows(self) -> int:
@@ -230,7 +238,7 @@ class _Loop:
         row = 0
         for name, size in self._layout.sizes.items():
             for index in range(size):
-                constant = name in ("u", "gains", "command") or (name == "p" and not self._layout.orientations)
+                constant = name in CONSTANT or (name == "p" and not self._layout.orientations)
                 if not (changed and constant):
                     yield name, index, row
                 row += 1
@@ -346,8 +354,11 @@ class _Loop:
             yield self._load("q", i), self._load("v", i)
         for i in range(self._layout.n_q):
             yield self._load("v", i), self._load("a", i)
-        for joint in self._layout.orientations:
+        rotations = []
+        for index, joint in enumerate(self._layout.orientations):
             w, x, y, z = (self._load("p", joint.quaternion + k) for k in range(4))
+            if self._layout.relative:
+                w, x, y, z = self._from_reference((w, x, y, z), 4 * index)
             a, b, c = (self._op("fmul", self._number(0.5), self._load("v", joint.rotation + k)) for k in range(3))
             # dQ/dt = Q (0, angular velocity) / 2; at a step, the velocities are the angular velocity
             for value, terms in (
@@ -359,7 +370,45 @@ class _Loop:
                 rate = self._number(0.0)
                 for sign, part, velocity in terms:
                     rate = self._op(sign, rate, self._op("fmul", part, velocity))
-                yield value, rate
+                rotations.append((value, rate))
+        yield from rotations
+        if self._layout.relative:
+            for first in range(0, len(rotations), 4):
+                yield from self._squared_sines(rotations[first + 1 : first + 4])
+
+    def _squared_sines(self, parts: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+        """Yield (squared sine, time derivative) of half the angle of a rotation, and of half the tilts of x, y, z.
+
+        The squared sine is x^2 + y^2 + z^2 for the angle, and for the tilt of the axis x it is y^2 + z^2.
+
+        parts  (value, time derivative) of the numbers x, y, z of the quaternion
+        """
+        for chosen in ANGLES:
+            square = change = self._number(0.0)
+            for value, rate in (parts[k] for k in chosen):
+                square = self._op("fadd", square, self._op("fmul", value, value))
+                change = self._op("fadd", change, self._op("fmul", value, rate))
+            yield square, self._op("fmul", self._number(2.0), change)
+
+    def _from_reference(self, quaternion: tuple[str, str, str, str], first: int) -> Iterator[str]:
+        """Yield the numbers w x y z of conj(reference) quaternion, the rotation from a reference to an attitude.
+
+        Its time derivative depends on the angular velocity as that of `quaternion` does.
+
+        first  index of the first number of the reference
+        """
+        w, x, y, z = quaternion
+        a, b, c, d = (self._load("reference", first + k) for k in range(4))
+        for (factor, other), *terms in (
+            ((a, w), ("fadd", b, x), ("fadd", c, y), ("fadd", d, z)),
+            ((a, x), ("fsub", b, w), ("fsub", c, z), ("fadd", d, y)),
+            ((a, y), ("fsub", c, w), ("fsub", d, x), ("fadd", b, z)),
+            ((a, z), ("fsub", d, w), ("fsub", b, y), ("fadd", c, x)),
+        ):
+            total = self._op("fmul", factor, other)
+            for sign, left, right in terms:
+                total = self._op(sign, total, self._op("fmul", left, right))
+            yield total
 
     def _extremum(self, x: str, d: str, row: int) -> str:
         """Extremum of the cubic through the values x0, x and slopes d0, d at the start and the end of a step of size h.

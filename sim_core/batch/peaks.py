@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim_core.batch.lane_loop import SYMBOL, Layout, Orientation, module
+from sim_core.batch.lane_loop import ANGLES, SYMBOL, Layout, Orientation, module
 from sim_core.batch.lane_servos import LaneServo
 from sim_core.errors import InvalidRequest
 from sim_core.kernels import native
+from sim_core.spatial import conjugate, quaternion_product
 
 if TYPE_CHECKING:
     from sim_core.system import System
@@ -38,7 +39,9 @@ class Peaks:
 
     rows          names of the states: coordinates, then velocities as `NAME.velocity`, then the orientations of
                   spherical and free joints as quaternions `NAME.qw` to `NAME.qz`; the coordinates `NAME.rx` to
-                  `NAME.rz` of these joints are left out
+                  `NAME.rz` of these joints are left out. With reference attitudes, the quaternions are those of the
+                  rotations from them, and the squared sines of half an angle follow: `NAME.sin2` of the angle of the
+                  rotation, `NAME.sin2_x`, `NAME.sin2_y`, `NAME.sin2_z` of the tilts of the axes
     low, high     (n, rows) smallest and largest value of each state, including extrema between the steps; nan for a
                   system that diverged
     q, v          (n, n_q) state at the end of the run
@@ -71,19 +74,47 @@ class Peaks:
         return distances
 
 
-def state_rows(system: System) -> tuple[str, ...]:
-    """Names of the states of a system: coordinates, velocities, and the numbers of quaternions, as in `Peaks.rows`."""
+def state_rows(system: System, relative: bool = False) -> tuple[str, ...]:
+    """Names of the states of a system: coordinates, velocities, and the numbers of quaternions, as in `Peaks.rows`.
+
+    relative  whether there are reference attitudes
+    """
     layout, names = layout_of(system), system.coordinate_names
     positions = [names[index] for index in layout.positions]
     quaternions = [system.parameter_names[index] for index in layout.quaternions]
-    return (*positions, *[f"{name}.velocity" for name in names], *quaternions)
+    joints = [joint.name for joint in system.mechanism.oriented_joints] if relative else []
+    sines = [f"{joint}.sin2{ending}" for joint in joints for ending in ("", "_x", "_y", "_z")]
+    return (*positions, *[f"{name}.velocity" for name in names], *quaternions, *sines)
 
 
-def layout_of(system: System, stabilized: bool = False, servos: int = 0) -> Layout:
+def state_reader(system: System, attitudes: Array | None = None) -> Callable[[Array, Array, Array], Array]:
+    """Function of q, v and p that returns the values (number of states,) of the states that `state_rows` names.
+
+    In q, the rotation coordinates of spherical and free joints must be 0.
+
+    attitudes  reference attitudes (m, 4), as for `Batch.peaks`
+    """
+    layout, sums = layout_of(system), np.array([[k in chosen for k in range(3)] for chosen in ANGLES], dtype=float)
+    back = None if attitudes is None else np.array([conjugate(each) for each in attitudes.tolist()]).T
+
+    def read(q: Array, v: Array, p: Array) -> Array:
+        if not layout.orientations:
+            return np.concatenate([q, v])
+        quaternions, sines = p[layout.quaternions].reshape(-1, 4).T, np.zeros((0, 0))
+        if back is not None:
+            quaternions = quaternion_product(back, quaternions)
+            sines = (sums @ quaternions[1:] ** 2).T
+        return np.concatenate([q[layout.positions], v, quaternions.T.ravel(), sines.ravel()])
+
+    return read
+
+
+def layout_of(system: System, stabilized: bool = False, servos: int = 0, relative: bool = False) -> Layout:
     """Layout of the array in which a compiled loop keeps the data of many copies of a system.
 
     stabilized  whether the loop has the default stabilizer
     servos      number of servos
+    relative    whether the quaternions whose ranges are recorded are those of rotations from reference attitudes
     """
     orientations = tuple(
         Orientation(
@@ -93,7 +124,7 @@ def layout_of(system: System, stabilized: bool = False, servos: int = 0) -> Layo
         for joint in system.mechanism.oriented_joints
     )
     n_gains = GAINS if stabilized else 0
-    return Layout(system.n_q, system.n_u, len(system.parameter_names), n_gains, servos, orientations)
+    return Layout(system.n_q, system.n_u, len(system.parameter_names), n_gains, servos, orientations, relative)
 
 
 @dataclass(frozen=True)
@@ -105,15 +136,20 @@ class RangeLoop:
     library: native.Library
 
     @classmethod
-    def of(cls, system: System, lanes: int, stabilized: bool, servos: Sequence[LaneServo] = ()) -> RangeLoop:
+    def of(
+        cls, system: System, lanes: int, stabilized: bool, servos: Sequence[LaneServo] = (), relative: bool = False
+    ) -> RangeLoop:
         """Compile the loop, or load it from the cache.
 
-        The loop has the default stabilizer if `stabilized`, and the given servos.
+        The loop has the default stabilizer if `stabilized`, and the given servos. If `relative`, the quaternions whose
+        ranges it records are those of rotations from reference attitudes.
         """
-        layout = layout_of(system, stabilized, len(servos))
+        layout = layout_of(system, stabilized, len(servos), relative)
         key = f"{system.code_hash}-{lanes}-ranges{'-stabilized' if stabilized else ''}"
         if servos:
             key += f"-servos-{native.short_hash(*map(repr, servos))}"
+        if relative:
+            key += "-relative"
         library = native.load_shared(key)
         if library is None:
             from sim_core.derivation.equations import derive_lanes
@@ -139,7 +175,8 @@ class Work:
     """One computation of the state ranges of n systems, which several threads share: initial states, inputs and
     results.
 
-    rows      {name: array (n, size)} of the initial values and inputs q, v, u, p, gains, target, command
+    rows      {name: array (n, size)} of the initial values and inputs q, v, u, p, gains, target, command, and of
+              reference if the loop is relative
     progress  function that is called with the number of finished systems and the number of all systems
     """
 
@@ -222,9 +259,9 @@ class Work:
 
         block  (groups, rows, lanes) array that is filled; each pair of group and lane contains one system
         """
-        groups, _, lanes = block.shape
+        (groups, _, lanes), relative = block.shape, self.loop.layout.relative
         index = np.minimum(np.arange(begin, begin + groups * lanes), self.count - 1)
-        for name in ("q", "v", "u", "p", "gains", "target", "command"):
+        for name in ("q", "v", "u", "p", "gains", "target", "command", *(("reference",) if relative else ())):
             rows = self.rows[name][index].reshape(groups, lanes, -1)
             block[:, self.loop.layout.place(name)] = rows.transpose(0, 2, 1)
         block[:, self.loop.layout.place("low")] = np.inf

@@ -228,3 +228,47 @@ def test_after_an_interrupt_the_same_command_continues(tmp_path: Path) -> None:
     first, second = np.load(tmp_path / "held.npz"), np.load(tmp_path / "whole.npz")
     for name in ("low", "high", "end", "is1"):
         assert first[name].tobytes() == second[name].tobytes()
+
+
+BALL = """
+from sim_core.mechanism import Body, Joint, Mechanism
+
+def ball_pendulum():
+    bob = Body(name="bob", mass=1.0, inertia=(0.0, 0.0, 0.3, 0.0, 0.0, 0.0))
+    joint = Joint(name="ball", kind="spherical", child="bob", child_point=(0, 0, 1), quaternion=(0.96, 0.28, 0, 0))
+    rest = {"initial_q": (0.0,) * 3, "initial_v": (0.0,) * 3, "gravity": (0.0, 0.0, -1.0)}
+    return Mechanism(name="ball_pendulum", coordinates="joint", bodies=(bob,), joints=(joint,), **rest)
+"""
+
+
+def test_a_robot_on_a_ball_joint_has_a_map_over_its_rotation_vector(tmp_path: Path) -> None:
+    """With swings in one plane, whose measure has a closed form. [Schiehlen1993, eqs. 52, 53]"""
+    (tmp_path / "ball.py").write_text(BALL)
+    over = "ball.ry=-2:2:6,ball.ry.velocity=-1.5:1.5:4"
+    tilt = "ball.rx,ball.ry,ball.rx.velocity,ball.ry.velocity"
+    done = run(
+        tmp_path, "ball.py:ball_pendulum", "--over", over, "--start", "ball.rx=0", "--start", "ball.rz=0",
+        "--rows", tilt, "--seconds", "30", "-o", "map.png",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    angle_of_start = 2.0 * np.arctan2(0.28, 0.96)
+    assert done.stdout.startswith(
+        f"24 motions of 30 s about ball.rx = {-angle_of_start:.6f}, ball.ry = 0, ball.rz = 0: "
+    )
+    numbers = np.load(tmp_path / "map.npz")
+    angle, rate = np.meshgrid(numbers["axis_ball.ry"], numbers["axis_ball.ry.velocity"])
+    kept = rate**2 < 2 * (1 + np.cos(angle)) - 1e-3
+    far = np.maximum(np.sqrt(rate**2 + 2 * (1 - np.cos(angle))), np.arccos(np.clip(np.cos(angle) - rate**2 / 2, -1, 1)))
+    expected = far / np.maximum(abs(angle), abs(rate))
+    np.testing.assert_allclose(numbers["is1"][kept], expected[kept], atol=2e-5)
+    assert kept.sum() > 15
+    assert numbers["attitudes"].shape == (4, 6, 1, 4)
+    assert json.loads(str(numbers["about"]))["distances"] == tilt.split(",")
+    for arguments, line in (
+        (["--rows", "ball.rx"], "argument 'rows' has 'ball.rx' alone, which is no measure of an attitude"),
+        (["--rows", "ball.rw"], "has no state row 'ball.rw'"),
+    ):
+        done = run(tmp_path, "ball.py:ball_pendulum", "--over", over, *arguments)
+        assert done.returncode == 2
+        assert line in done.stderr
+        assert len([text for text in done.stderr.splitlines() if text.startswith("armswing: ")]) == 1

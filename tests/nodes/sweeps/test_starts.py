@@ -140,3 +140,34 @@ def test_a_file_of_runs_is_of_one_map_and_of_one_process(tmp_path: Path) -> None
     with pytest.raises(KeptRunsError, match="has the runs of another map"):
         KeptRuns(tmp_path / "notes.runs", "one", 3, 2)
     assert (tmp_path / "notes.runs").read_text() == "mine"
+
+
+BALL = """
+from sim_core.mechanism import Body, Joint, Mechanism
+
+def ball_pendulum():
+    bob = Body(name="bob", mass=1.0, inertia=(0.02, 0.03, 0.1, 0.0, 0.0, 0.0))
+    joint = Joint(name="ball", kind="spherical", child="bob", child_point=(0, 0, 1), quaternion=(0.96, 0.28, 0, 0))
+    rest = {"initial_q": (0.0,) * 3, "initial_v": (0.0,) * 3}
+    return Mechanism(name="ball_pendulum", coordinates="joint", bodies=(bob,), joints=(joint,), **rest)
+"""
+
+
+def test_runs_with_a_spherical_joint_have_the_ranges_of_a_batch(tmp_path: Path) -> None:
+    (tmp_path / "ball.py").write_text(BALL)
+    launch = tmp_path / "ball.toml"
+    launch.write_text('[sim]\nrobot = "ball.py:ball_pendulum"\nmode = "lockstep"\n')
+    plan = plan_for_starts(launch, 0.3)
+    system = assemble(plan.sim.make_mechanism())
+    random = np.random.default_rng(8)
+    q, v = random.normal(size=(2, 3, 3))
+    attitudes = np.array([[0.6, 0.0, 0.8, 0.0]])
+    found = ranges_from(plan, system, q, v, 0.3, workers=1, progress=lambda *at: None, attitudes=attitudes)
+    same = system.batch(8).peaks(q, v, step_s=1e-3, steps=300, attitudes=attitudes)
+    assert found.rows == same.rows
+    np.testing.assert_allclose(found.orientations, same.orientations, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(found.v, same.v, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(found.high, same.high, rtol=0, atol=1e-4)  # samples here, extrema between them there
+    np.testing.assert_allclose(found.low, same.low, rtol=0, atol=1e-4)
+    plain = ranges_from(plan, system, q, v, 0.3, workers=1, progress=lambda *at: None)
+    np.testing.assert_allclose(plain.high, system.batch(8).peaks(q, v, step_s=1e-3, steps=300).high, rtol=0, atol=1e-4)

@@ -46,7 +46,8 @@ def map_robot(
         typer.Option(
             "--over",
             help="Two axes ROW=FROM:TO:NUMBER, separated by a comma. ROW is the component of the initial state that "
-            "varies: COORDINATE (rad or m) or COORDINATE.velocity (rad/s or m/s).",
+            "varies: COORDINATE (rad or m) or COORDINATE.velocity (rad/s or m/s). JOINT.rx, JOINT.ry and JOINT.rz of a "
+            "spherical or free joint form the rotation vector from its attitude at the equilibrium.",
             show_default=False,
         ),
     ],
@@ -66,6 +67,14 @@ def map_robot(
             help="COORDINATE=VALUE from which the search for the equilibrium starts; of a launch file, the goal. "
             "Repeatable.",
             show_default="the start",
+        ),
+    ] = None,
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            "--rows",
+            help="ROW,ROW,...: the components of the state by which distances are measured.",
+            show_default="all",
         ),
     ] = None,
     servo: Annotated[
@@ -141,6 +150,7 @@ def map_robot(
         _numbers(start, "--start"),
         _numbers(near, "--near"),
         _numbers(servo, "--servo"),
+        None if rows is None else rows.split(","),
         seconds,
         step_ms,
         time_unit_s,
@@ -246,12 +256,14 @@ class Request:
     start   {component of the state: its value} for components of the initial state that are on no axis
     near    {coordinate: value} of the goal of a launch, or of the start of the search for a robot's equilibrium
     servos  {actuator: position}, rad or m
+    rows    components of the state by which distances are measured; None for all
     """
 
     axes: dict[str, Any]
     start: dict[str, float]
     near: dict[str, float]
     servos: dict[str, float]
+    rows: list[str] | None
     seconds: float
     step_ms: float | None
     time_unit_s: float | None
@@ -268,6 +280,7 @@ def _assembled(mechanism: Any, request: Request, remedy: str = JOINT_COORDINATES
 
     import numpy as np
 
+    from sim_core.analysis.attitudes import Attitudes
     from sim_core.errors import UnknownName
     from sim_core.system import assemble
 
@@ -275,13 +288,16 @@ def _assembled(mechanism: Any, request: Request, remedy: str = JOINT_COORDINATES
         raise UnavailableError("a map needs matplotlib; install it: pip install 'armswing[studies]'")
     with working(f"assembling {mechanism.name!r}"):
         system = assemble(mechanism)
-    check_rows(system, {"--over": request.axes, "--start": request.start, "--near": request.near}, remedy)
-    place = np.array(mechanism.initial_q, dtype=float)
+    named = {"--over": request.axes, "--start": request.start, "--near": request.near, "--rows": request.rows or []}
+    check_rows(system, named, remedy)
+    start = np.array(mechanism.initial_q, dtype=float)
+    attitudes = Attitudes(system, start)
+    place = attitudes.offsets(start[None, :], 0.0 * start[None, :])
     for row, value in request.near.items():
         if row not in system.coordinate_names:
             raise UnknownName(f"robot {mechanism.name!r}", "coordinate", row, system.coordinate_names)
-        place[system.coordinate_names.index(row)] = value
-    return system, place
+        place[0, system.coordinate_names.index(row)] = value
+    return system, attitudes.states(place)[0][0]
 
 
 def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[str, Any]]:
@@ -318,7 +334,7 @@ def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[s
         unheld = f"; without --servo no position is held by {', '.join(free)}" if free else ""
         raise InputError(f"{error}, by --near COORDINATE=VALUE{unheld}") from error
     step_s = None if request.step_ms is None else request.step_ms / 1e3
-    norm = StateNorm.of(system, about, None, request.time_unit_s, None, step_s, efforts)
+    norm = StateNorm.of(system, about, request.rows, request.time_unit_s, None, step_s, efforts)
     if unstable := unstable_servos(system, norm.step_s, about, request.servos):
         raise InputError(f"{unstable}, with --step-ms")
     with SweepBar("motions") as bar:
@@ -379,7 +395,7 @@ def _launched(plan: Any, request: Request, kept: Path, go_on: Any) -> tuple[Any,
     from sim_core.analysis.stability import StateNorm
 
     system, place = _assembled(plan.sim.make_mechanism(), request, "--set sim.parameters.coordinates=joint")
-    norm = StateNorm.of(system, place, None, request.time_unit_s, None, plan.sim.step_s)
+    norm = StateNorm.of(system, place, request.rows, request.time_unit_s, None, plan.sim.step_s)
     q, v = grid(norm, request.axes, request.start, request.seconds)
     with SweepBar("motions") as bar:
 
@@ -388,17 +404,27 @@ def _launched(plan: Any, request: Request, kept: Path, go_on: Any) -> tuple[Any,
             bar.show(done, of)
 
         workers = request.threads or default_workers()
-        peaks = ranges_from(plan, system, q, v, request.seconds, workers=workers, progress=show, kept=kept)
+        attitudes = norm.attitudes.quaternions if norm.turning else None
+        peaks = ranges_from(
+            plan, system, q, v, request.seconds, workers=workers, progress=show, kept=kept, attitudes=attitudes
+        )
     found = map_of(norm, request.axes, request.seconds, q, v, peaks)
     return found, _described(found) | {"nodes": [node.name for node in plan.nodes], "unstable": False}
 
 
 def _described(found: Any) -> dict[str, Any]:
     """Description of how a stability map was computed: equilibrium, method of integration and units."""
+    import numpy as np
+
+    from sim_core.analysis.attitudes import Attitudes
+
     norm, peaks = found.norm, found.peaks
     names = norm.system.coordinate_names
-    rounded = {name: round(float(x), 6) + 0.0 for name, x in zip(names, norm.about, strict=True)}
+    start = np.array(norm.system.mechanism.initial_q)
+    about = Attitudes(norm.system, start).offsets(norm.about[None, :], 0.0 * norm.about[None, :])[0]
+    rounded = {name: round(float(x), 6) + 0.0 for name, x in zip(names, about, strict=False)}
     how = {"equilibrium": ", ".join(f"{key} = {value:g}" for key, value in rounded.items()), "seconds": found.seconds}
+    how |= {"distances": list(norm.rows)}
     how |= {"step_s": peaks.step_s, "steps": peaks.steps, "stepper": peaks.stepper, "time_unit_s": norm.time_unit_s}
     return how | {"length_unit_m": norm.length_unit_m, "lanes": peaks.lanes, "cpu": peaks.cpu}
 
@@ -418,12 +444,14 @@ def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
     numbers |= {"is1": found.is1, "goes_over": found.turns_over, "about": json.dumps(how), "rows": found.peaks.rows}
     numbers |= {"low": found.peaks.low.reshape(shape), "high": found.peaks.high.reshape(shape)}
     numbers |= {"end": np.hstack([found.peaks.q, found.peaks.v]).reshape(shape)}
+    if found.peaks.orientations.size:
+        numbers |= {"attitudes": found.peaks.orientations.reshape(*shape[:2], -1, 4)}
     title = f"{found.norm.system.mechanism.name}: motions of {found.seconds:g} s, by their initial state"
     with tempfile.TemporaryDirectory(dir=picture.absolute().parent, prefix=".map") as folder:
         made = [Path(folder) / "map.png", Path(folder) / "map.npz"]
         units = [_unit(found.norm, name) for name in (across, up)]
         labels = f"{across} ({units[0]})", f"{up} ({units[1]})"
-        places = dict(zip(found.norm.system.coordinate_names, found.norm.about, strict=True))
+        places = dict(zip(found.norm.system.coordinate_names, found.norm.center, strict=False))
         about = places.get(across, 0.0), places.get(up, 0.0)  # velocities are zero
         center = "goal" if "nodes" in how else "equilibrium"
         values = [*found.axes.values()]
