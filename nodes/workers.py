@@ -113,6 +113,9 @@ class Worker(Generic[Task, Result]):
         except (EOFError, OSError):
             self._process.join()
             return self._lost(task, False, f"its process ended {_how(self._process.exitcode)}")
+        except ValueError as error:  # the task wrote to the connection itself
+            self.stop()
+            return self._lost(task, False, f"the result of its process cannot be read: {error}")
 
     def end(self, limit_s: float) -> Result:
         """Kill the process because its task took longer than limit_s (s), and start a new process.

@@ -88,9 +88,15 @@ def parse_axis(text: str) -> Axis:
         raise AxisError(
             f"--over {text!r}: an axis needs 2 or more values; pass --set {key}={as_text(values[0])} for a fixed value"
         )
-    if len({as_text(value) for value in values}) < len(values):
+    if len({_equality_key(value) for value in values}) < len(values):
         raise AxisError(f"--over {text!r}: a value is listed twice; use --repeat to run a combination several times")
     return Axis(key, tuple(values))
+
+
+def _equality_key(value: Any) -> Any:
+    """Key that is equal for equal values: 1 and 1.0 are equal, 1, true and "1" are not."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number else as_text(value)
 
 
 def as_text(value: Any) -> str:

@@ -16,6 +16,7 @@ import msgspec
 from nodes.plan.key_checks import PlanError
 from nodes.sweeps.axes import Axis, as_text
 from nodes.sweeps.cells import Row, values_text
+from nodes.sweeps.checked_lines import append, encode_line, end_of_lines, read_lines
 from nodes.sweeps.design import Cell, Sweep, SweepError, plan_with
 from nodes.sweeps.engine import CellRunner, Report
 from nodes.sweeps.report.statistics import value_of
@@ -169,7 +170,7 @@ def find(
     """
     whole = takes_whole_numbers(sweep, axis)
     done = {(probe.key, probe.value, probe.row.cell): probe.row for probe in _read(folder / PROBES)}
-    with (folder / PROBES).open("ab") as journal:
+    with (folder / PROBES).open("ab", buffering=0) as journal:
         for _ in range(HALVINGS):
             middles = [(each, each.middle(whole)) for each in found if each.crosses]
             wanted = [(each, middle) for each, middle in middles if middle is not None]
@@ -182,8 +183,7 @@ def find(
 
             def note(cell: Cell, row: Row) -> None:
                 value = cell.values[axis.key]
-                journal.write(msgspec.json.encode(Probe(axis.key, value, row)) + b"\n")
-                journal.flush()
+                append(journal.fileno(), encode_line(Probe(axis.key, value, row)))
                 done[axis.key, value, row.cell] = row
 
             if cells:
@@ -287,10 +287,6 @@ def _read(path: Path) -> Iterator[Probe]:
     """Additional runs in the file `path`. An incomplete last line, left by a killed process, is removed."""
     if not path.exists():
         return
-    content = path.read_bytes()
-    end = content.rfind(b"\n") + 1
-    if end < len(content):
+    yield from read_lines(path, Probe)
+    if (end := end_of_lines(path)) < path.stat().st_size:
         os.truncate(path, end)
-    decoder = msgspec.json.Decoder(Probe)
-    for line in content[:end].splitlines():
-        yield decoder.decode(line)

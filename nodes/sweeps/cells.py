@@ -177,7 +177,7 @@ def _plain(value: Any) -> Figure:
 
 
 def _line(text: str) -> str:
-    line = " ".join(text.split())
+    line = printable(" ".join(text.split()))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
 
 
@@ -193,5 +193,11 @@ def values_text(values: Mapping[str, Any]) -> str:
     planner.tolerance_mm=30".
     """
     return ", ".join(
-        f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in values.items()
+        f"{key}={value:g}" if isinstance(value, float) else f"{key}={printable(str(value))}"
+        for key, value in values.items()
     )
+
+
+def printable(text: str) -> str:
+    """The text with control characters as escapes, such as \\x1b, so that a terminal shows them in one line."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -8,15 +8,18 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+import zlib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from nodes.sweeps.cells import Row
+from nodes.sweeps.checked_lines import append, encode_line, end_of_lines, read_lines
 from nodes.sweeps.design import Sweep, SweepError, changed_files, is_same
 
 MARKER, JOURNAL = "sweep.json", "cells.jsonl"
+CHECK = "crc32"  # key of the checksum in MARKER
 
 
 class Journal:
@@ -37,16 +40,18 @@ class Journal:
             raise SweepError(
                 f"{folder}: another process is running this sweep now; wait until that process has ended"
             ) from None
-        self.rows = dict(_read(self.path))
-        end = _last_line_end(self.path)
+        try:
+            self.rows = _rows_of(self.path)
+        except SweepError:
+            os.close(self._file)
+            raise
+        end = end_of_lines(self.path)
         if end < self.path.stat().st_size:  # a line that a killed process left half written
             os.ftruncate(self._file, end)
 
     def add(self, row: Row) -> None:
         """Write a row at once, so that the row is kept even if this process is killed."""
-        data = memoryview(msgspec.json.encode(row) + b"\n")
-        while data:
-            data = data[os.write(self._file, data) :]
+        append(self._file, encode_line(row))
         self.rows[row.cell] = row
 
     def close(self) -> None:
@@ -67,21 +72,34 @@ def read_sweep(folder: Path) -> Sweep:
     if not folder.is_dir():
         raise SweepError(f"no folder {str(folder)!r}")
     try:
-        return msgspec.json.decode((folder / MARKER).read_bytes(), type=Sweep)
+        plain = msgspec.json.decode((folder / MARKER).read_bytes(), type=dict[str, Any])
+        check = plain.pop(CHECK, None)
+        sweep = msgspec.convert(plain, Sweep)
     except FileNotFoundError:
         raise SweepError(
             f"{str(folder)!r} holds no sweep, because it has no {MARKER}; name the folder of a sweep"
         ) from None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise SweepError(
             f"{folder / MARKER} is not a sweep that this version can read: {error}; begin a new one"
         ) from None
+    if check != _checksum(sweep):
+        raise SweepError(f"{folder / MARKER} is damaged: its content does not have its checksum; begin a new sweep")
+    return sweep
+
+
+def _checksum(sweep: Sweep) -> str:
+    return f"{zlib.crc32(msgspec.json.encode(sweep)):08x}"
 
 
 def read_rows(folder: Path) -> dict[int, Row]:
     """Return {number of a cell: its row of results} of the finished cells (runs) of the sweep in a folder."""
     path = folder / JOURNAL
-    return dict(_read(path)) if path.exists() else {}
+    return _rows_of(path) if path.exists() else {}
+
+
+def _rows_of(path: Path) -> dict[int, Row]:
+    return {row.cell: row for row in read_lines(path, Row)}
 
 
 def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]:
@@ -92,7 +110,8 @@ def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]
     changed = check_folder(folder, sweep, accept_changes)
     if not (folder / MARKER).exists():
         folder.mkdir(exist_ok=True)
-        _write(folder / MARKER, msgspec.json.format(msgspec.json.encode(sweep)) + b"\n")
+        plain = {**msgspec.to_builtins(sweep), CHECK: _checksum(sweep)}
+        _write(folder / MARKER, msgspec.json.format(msgspec.json.encode(plain)) + b"\n")
     return changed
 
 
@@ -141,36 +160,6 @@ def difference(before: Sweep, now: Sweep) -> str:
     if before.arguments != now.arguments or before.sets != now.sets:
         return f"with {' '.join([*before.arguments, *(f'--set {each}' for each in before.sets)]) or 'no --set'}"
     return "of an earlier content of the launch file"
-
-
-def _read(path: Path) -> Iterator[tuple[int, Row]]:
-    decoder = msgspec.json.Decoder(Row)
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                row = decoder.decode(line)
-            except msgspec.MsgspecError as error:
-                raise SweepError(
-                    f"{path}, line {number} is not a row of a sweep: {error}; delete this line, so that its run is "
-                    "repeated"
-                ) from None
-            yield row.cell, row
-
-
-def _last_line_end(path: Path) -> int:
-    """Position (bytes) of the end of the file's last complete line."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        while size:
-            begin = max(0, size - 65536)
-            file.seek(begin)
-            found = file.read(size - begin).rfind(b"\n")
-            if found >= 0:
-                return begin + found + 1
-            size = begin
-    return 0
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import zlib
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from nodes.plan.launch_plan import Plan
+from nodes.sweeps.checked_lines import append
 from nodes.sweeps.design import files_of
 
 Array = np.ndarray
@@ -25,8 +27,9 @@ class KeptRuns:
     """Context manager for the file of a stability map: a line that identifies the map, then one record per finished
     run.
 
-    A record has the number of the run and `width` results as 8-byte floats. Records are only appended; an incomplete
-    last record, left by a killed process, is removed. No other process can have the file open at the same time.
+    A record has the number of the run, `width` results and the CRC-32 of both, as 8-byte floats. Records are only
+    appended; an incomplete last record, left by a killed process, is removed. No other process can have the file open
+    at the same time.
 
     rows  (n, width) results of the runs; nan in runs that are not finished
     done  (n,) whether each run is finished
@@ -53,20 +56,26 @@ class KeptRuns:
                 f"{path} has the runs of another map, with other options, another launch file or other code; name "
                 "another --output, or remove this file"
             )
-        size = 8 * (width + 1)
+        size = 8 * (width + 2)
         whole = (len(content) - len(head)) // size
         os.ftruncate(self._file, len(head) + whole * size)
-        records = np.frombuffer(content, count=whole * (width + 1), offset=len(head)).reshape(whole, width + 1)
+        records = np.frombuffer(content, count=whole * (width + 2), offset=len(head)).reshape(whole, width + 2)
         self.rows, self.done = np.full((runs, width), np.nan), np.zeros(runs, dtype=bool)
+        for k, record in enumerate(records):
+            if record[-1] != zlib.crc32(record[:-1].tobytes()):
+                os.close(self._file)
+                raise KeptRunsError(
+                    f"{path} is damaged: its run {k + 1} does not have its checksum; remove this file, so that all "
+                    "runs of the map are repeated"
+                )
         numbers = records[:, 0].astype(int)
-        self.rows[numbers], self.done[numbers] = records[:, 1:], True
+        self.rows[numbers], self.done[numbers] = records[:, 1:-1], True
 
     def add(self, number: int, row: Array) -> None:
         """Write the results of a run at once, so that they are kept even if this process is killed."""
+        content = np.concatenate([[float(number)], row]).tobytes()
+        append(self._file, content + np.float64(zlib.crc32(content)).tobytes())
         self.rows[number], self.done[number] = row, True
-        data = memoryview(np.concatenate([[float(number)], row]).tobytes())
-        while data:
-            data = data[os.write(self._file, data) :]
 
     def __enter__(self) -> KeptRuns:
         return self

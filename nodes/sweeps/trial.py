@@ -13,6 +13,7 @@ import msgspec
 from nodes.simulation.compose import Composition
 from nodes.sweeps.axes import as_text
 from nodes.sweeps.cells import ENDED, PASSED, Figure, Row, figures_of, values_text
+from nodes.sweeps.checked_lines import encode_line
 from nodes.sweeps.design import Cell, Sweep
 from nodes.sweeps.report.junit import MOST_CASES
 from nodes.sweeps.report.statistics import repeats_change_nothing
@@ -134,7 +135,7 @@ def _bytes_of(sweep: Sweep, row: Row) -> float:
     csv.writer(table).writerow(line_of(sweep, row, figure_names([row])))
     values = sweep.cell(row.cell).values
     case = CASE + len(values_text(values)) if sweep.cells <= MOST_CASES else 0
-    return float(len(msgspec.json.encode(row)) + len(table.getvalue()) + len(as_text(row.cell)) + 20 + case)
+    return float(len(encode_line(row)) + len(table.getvalue()) + len(as_text(row.cell)) + 20 + case)
 
 
 def time_text(seconds: float) -> str:

@@ -6,6 +6,7 @@ A figure is a numeric result of the runs. An axis is a varied parameter of the s
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -197,4 +198,6 @@ def _short(text: str) -> str:
 
 
 def _save(figure: Any, path: Path) -> None:
-    figure.savefig(path, format="png", dpi=DPI, metadata={"Software": None})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # values in scripts that the font does not have
+        figure.savefig(path, format="png", dpi=DPI, metadata={"Software": None})

@@ -34,6 +34,7 @@ def test_an_axis_has_the_values_that_it_lists(text: str, values: tuple[object, .
     "text",
     [
         *("a.b", "a.b=", "=1,2", "a.b=5", "a.b=5:5:1", "a.b=5:5:2", "a.b=1:2:0", "a.b=1:2:x", "a.b=1,,2", "a.b=1,1"),
+        *("a.b=1,1.0", "a.b=-0.0,0,1"),
         *("a.b=normal:1", "a.b=normal:1:0", "a.b=normal:x:1", "a.b=uniform:2:1", "a.b=uniform:0:inf", "a.b=nan:1:3"),
     ],
 )
@@ -41,6 +42,10 @@ def test_anything_else_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(AxisError, match=r"^--over '.*': .*") as refused:
         parse_axis(text)
     assert "\n" not in str(refused.value)
+
+
+def test_a_number_is_no_repetition_of_a_text_or_a_truth_value() -> None:
+    assert parse_axis('a.b=1,"1",true,"true"').values == (1, "1", True, "true")
 
 
 @pytest.mark.parametrize("value", [0.1 + 0.2, 1e-300, 10**15, "a \"b\" \\ 'c'\n", True, [1, [2.5, "x"]], {"a b": [1]}])

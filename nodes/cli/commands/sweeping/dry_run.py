@@ -121,8 +121,10 @@ def _print_runs(sweep: Sweep) -> None:
 
 
 def _line(sweep: Sweep, number: int) -> list[str]:
+    from nodes.sweeps.cells import printable
+
     cell = sweep.cell(number)
-    values = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in cell.values.values()]
+    values = [f"{value:.6g}" if isinstance(value, float) else printable(str(value)) for value in cell.values.values()]
     return [str(number), *values, *([str(cell.repeat)] if sweep.repeat > 1 else []), str(cell.seed)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 from collections import Counter
@@ -19,8 +20,10 @@ from nodes.cli.terminal import AsJson, InputError, UnavailableError, print_json,
 
 if TYPE_CHECKING:
     from nodes.sweeps.design import Sweep
+    from nodes.sweeps.journal import Journal
 
 LIBRARIES = ("matplotlib", "jinja2")
+DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 EXAMPLE = (
     "armswing sweep launch/rotary_pendulum_lockstep.toml --over sim.parameters.torque_limit=0.03:0.06:7 "
     "--over swing_up.torque_limit=0.03,0.05 --seconds 5 -o torque"
@@ -250,6 +253,8 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
     for name in changed_files(sweep, made_again(sweep)):
         warn(f"warning: {name} changed since this sweep began, so the new row may differ from the row in cells.csv")
     recording = folder / f"cell_{cell}.mcap" if record else None
+    if recording is not None and not os.access(folder, os.W_OK):
+        raise InputError(f"--record: {recording} cannot be written; leave out --record, or copy the folder")
     with interruptible() as go_on, working(f"running cell {cell}, {values_text(sweep.cell(cell).values)}"):
         warm_up(sweep)
         row = run_alone(sweep, cell, options.limit_s or default_limit_s(sweep), go_on, recording)
@@ -271,56 +276,70 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
 
 
 def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -> None:
+    from nodes.sweeps.journal import Journal
+
+    with Journal(folder) as journal:
+        try:
+            pages = _complete(sweep, folder, journal, options, notes)
+        except OSError as error:
+            if error.errno not in DISK_ERRORS:
+                raise
+            raise UnavailableError(
+                f"{folder} cannot be written: {error.strerror}; {len(journal.rows)} of {sweep.cells} runs are done and "
+                "kept; repeat the command to continue"
+            ) from error
+        lost = _summarize(sweep, journal.rows, folder, options.as_json, pages)
+    raise typer.Exit(1 if lost else 0)
+
+
+def _complete(sweep: Sweep, folder: Path, journal: Journal, options: Options, notes: list[str]) -> list[Path]:
+    """Run the cells without a row in the journal, write tables, JUnit file and page, and return the last two paths."""
     from nodes.sweeps.cells import LOST
     from nodes.sweeps.design import default_limit_s
     from nodes.sweeps.engine import carry_out, default_workers
-    from nodes.sweeps.journal import Journal
     from nodes.sweeps.report.junit import write_junit
     from nodes.sweeps.report.statistics import repeats_change_nothing
     from nodes.sweeps.report.tables import write_tables
 
-    with Journal(folder) as journal:
-        if options.retry and not any(row.result in LOST for row in journal.rows.values()):
-            warn("--retry-failed: no run is lost; runs with the result 'failed' are not repeated")
-        stopped: Interrupted | None = None
-        looked = sweep.repeat == 1
-        try:
-            with interruptible() as go_on, SweepBar() as bar:
+    if options.retry and not any(row.result in LOST for row in journal.rows.values()):
+        warn("--retry-failed: no run is lost; runs with the result 'failed' are not repeated")
+    stopped: Interrupted | None = None
+    looked = sweep.repeat == 1
+    try:
+        with interruptible() as go_on, SweepBar() as bar:
 
-                def show(done: int, of: int) -> None:
-                    nonlocal looked
-                    go_on()
-                    early = [row for row in map(journal.rows.get, range(sweep.repeat)) if row is not None]
-                    if not looked and len(early) == sweep.repeat:
-                        looked = True
-                        if done < of and repeats_change_nothing(sweep, early):
-                            warn(f"warning: {first_repeats_equal(sweep)}; Ctrl-C stops the sweep")
-                    bar.show(done, of)
+            def show(done: int, of: int) -> None:
+                nonlocal looked
+                go_on()
+                early = [row for row in map(journal.rows.get, range(sweep.repeat)) if row is not None]
+                if not looked and len(early) == sweep.repeat:
+                    looked = True
+                    if done < of and repeats_change_nothing(sweep, early):
+                        warn(f"warning: {first_repeats_equal(sweep)}; Ctrl-C stops the sweep")
+                bar.show(done, of)
 
-                limit = options.limit_s or default_limit_s(sweep)
-                count = options.workers or default_workers()
-                if options.dask is None:
-                    carry_out(sweep, journal, count, limit, show, retry=options.retry)
-                else:
-                    from nodes.sweeps.cluster import carry_out_on
+            limit = options.limit_s or default_limit_s(sweep)
+            count = options.workers or default_workers()
+            if options.dask is None:
+                carry_out(sweep, journal, count, limit, show, retry=options.retry)
+            else:
+                from nodes.sweeps.cluster import carry_out_on
 
-                    carry_out_on(options.dask, count, sweep, journal, limit, show, options.retry)
-        except Interrupted as end:
-            stopped = end
-        write_tables(folder, sweep, journal.rows)
-        rows = journal.rows
-        if stopped is not None:
-            if rows:
-                _write_page(sweep, folder, rows, options, notes, stopped=True)
-            warn(f"armswing: interrupted; {len(rows)} of {sweep.cells} runs are done; repeat the command to continue")
-            raise typer.Exit(128 + stopped.signal)
-        if sweep.repeat > 1 and repeats_change_nothing(sweep, rows.values()):
-            notes.append(all_repeats_equal(sweep))
-            warn(f"warning: {notes[-1]}")
-        junit = write_junit(folder, sweep, rows)
-        pages = [*([] if junit is None else [junit]), *_write_page(sweep, folder, rows, options, notes)]
-        lost = _summarize(sweep, rows, folder, options.as_json, pages)
-    raise typer.Exit(1 if lost else 0)
+                carry_out_on(options.dask, count, sweep, journal, limit, show, options.retry)
+    except Interrupted as end:
+        stopped = end
+    write_tables(folder, sweep, journal.rows)
+    rows = journal.rows
+    if stopped is not None:
+        if rows:
+            _write_page(sweep, folder, rows, options, notes, stopped=True)
+        warn(f"armswing: interrupted; {len(rows)} of {sweep.cells} runs are done; repeat the command to continue")
+        raise typer.Exit(128 + stopped.signal)
+    if sweep.repeat > 1 and repeats_change_nothing(sweep, rows.values()):
+        notes.append(all_repeats_equal(sweep))
+        warn(f"warning: {notes[-1]}")
+    junit = write_junit(folder, sweep, rows)
+    return [*([] if junit is None else [junit]), *_write_page(sweep, folder, rows, options, notes)]
 
 
 def _write_page(
