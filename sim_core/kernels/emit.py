@@ -60,7 +60,10 @@ def module_of(
         writers.append(Kernel(program, symbol_name(*name.split(".")), pairs, lanes))
     bodies = [writer.text(linkage, inlined) for writer in writers]
     widths = sorted({width for writer in writers for width in writer.widths})
-    angles = [(sincos.fused_definitions if fused else sincos.definitions)(width) for width in widths]
+    angles = [
+        sincos.fused_definitions(width) if fused else sincos.definitions(width, each_alone=lanes > 1)
+        for width in widths
+    ]
     multiplied = {*(widths if fused else ()), *((lanes,) if lanes > 1 else ())}
     adds = [sincos.fused_declaration(width) for width in sorted(multiplied)]
     return "\n\n".join([*_declarations(lanes), *adds, *angles, *bodies]) + "\n"

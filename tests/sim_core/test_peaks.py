@@ -182,6 +182,24 @@ def test_a_large_angle_changes_no_byte_of_other_systems(pendulum: System) -> Non
     np.testing.assert_allclose(peaks.v[5], rolled.v[5, -1], rtol=0, atol=1e-8)  # an ulp of the angle is 1e-10
 
 
+@pytest.mark.parametrize("angle", [6e5, 1e12])
+def test_a_large_angle_changes_no_byte_of_other_systems_in_a_rollout(pendulum: System, angle: float) -> None:
+    q, v = starts(pendulum, 12)
+    turned = q.copy()
+    turned[5] += angle
+    others = [k for k in range(12) if k != 5]
+    run = {"step_s": 0.05, "steps": 100}
+    kept = pendulum.batch(8).rollout(turned, v, **run)
+    for lanes in (2, 8, 32):
+        batch = pendulum.batch(lanes)
+        near, far = (batch.rollout(start, v, **run) for start in (q, turned))
+        assert far.v[others].tobytes() == near.v[others].tobytes()
+        assert far.q[others].tobytes() == near.q[others].tobytes()
+        assert far.v.tobytes() == kept.v.tobytes()
+        for function in (batch.inverse_dynamics, batch.forward_dynamics):
+            assert function(turned, v, v)[others].tobytes() == function(q, v, v)[others].tobytes()
+
+
 def test_the_range_is_that_of_all_cubics(pendulum: System) -> None:
     """A cubic is evaluated only if its extremum may lie outside the range; this evaluates all of them densely."""
     q, v = starts(pendulum, 6, 0.5)
