@@ -10,6 +10,9 @@ are simplified. In the equations of larger systems, symbols stand for values tha
 
 from __future__ import annotations
 
+import itertools
+import keyword
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +33,12 @@ MOST_OPERATIONS = 1000  # operations up to which equations of more than READABLE
 SIMPLIFIED = 100  # values of the graph up to which the equations are simplified
 DIGITS = 10  # significant digits of text and LaTeX; SymPy and C have all
 PARTS = ("M", "f", "J", "gamma")
+INPUTS = ("t", "q", "v", "u", "p")
+# Names with another meaning in the format "sympy": keywords, the file's own names, and SymPy's in its expressions. A
+# symbol whose name in the description is one of them gets a trailing underscore.
+OF_SYMPY = """Abs And E Eq Ge Gt I Le Lt Matrix Max Min Mod Ne Not Or Piecewise Pow Symbol acos acosh asin asinh atan
+    atan2 atanh ceiling cos cosh exp false floor log nan oo pi sign sin sinh sqrt symbols tan tanh true zoo"""
+RESERVED = frozenset([*keyword.kwlist, *PARTS, *INPUTS, "named", *OF_SYMPY.split()])
 CASES = (sympy.Abs, sympy.Max, sympy.Min, sympy.Piecewise, sympy.floor, sympy.sign)
 
 
@@ -78,13 +87,14 @@ def equations(mechanism: Mechanism) -> Equations:
     program = program_of(derivation.functions[f"{first}.terms"])
     coordinates = tuple(map(str, derivation.facts["coordinate_names"]))  # type: ignore[call-overload]
     rows = tuple(map(str, derivation.facts["row_names"]))  # type: ignore[call-overload]
-    names = [identifier(name) for name in coordinates]
+    taken: set[str] = set()
+    names = [_unique(name, taken, ("_dot", "_ddot")) for name in coordinates]
     inputs = {
         "t": ("t",),
         "q": tuple(names),
         "v": tuple(f"{name}_dot" for name in names),
-        "u": tuple(f"{identifier(actuator.name)}_effort" for actuator in mechanism.actuators),
-        "p": tuple(identifier(name) for name in mechanism.parameter_names),
+        "u": tuple(_unique(f"{actuator.name}_effort", taken) for actuator in mechanism.actuators),
+        "p": tuple(_unique(name, taken) for name in mechanism.parameter_names),
     }
     symbols = {key: tuple(sympy.Symbol(name, real=True) for name in each) for key, each in inputs.items()}
     simple = len(program.nodes) <= SIMPLIFIED
@@ -99,6 +109,19 @@ def equations(mechanism: Mechanism) -> Equations:
     return Equations(mechanism.name, coordinates, rows, symbols, shared, **parts, program=program)
 
 
+def _unique(name: str, taken: set[str], endings: tuple[str, ...] = ()) -> str:
+    """Name of a symbol that stands for `name`: an identifier that no other symbol has.
+
+    Underscores are added where the identifier is in `taken` or in RESERVED, such as lambda_. Adds the name to `taken`,
+    also with each of the endings.
+    """
+    found = identifier(name)
+    while taken & {found, *(found + end for end in endings)} or found in RESERVED or re.fullmatch(r"lam_\d+", found):
+        found += "_"
+    taken |= {found, *(found + end for end in endings)}
+    return found
+
+
 def _values(
     program: Program, inputs: dict[str, tuple[sympy.Symbol, ...]], naming: bool
 ) -> tuple[list[sympy.Expr], list[tuple[sympy.Symbol, sympy.Expr]]]:
@@ -109,6 +132,8 @@ def _values(
 
     naming  whether symbols stand for values that occur several times; otherwise `named` is empty
     """
+    taken = {str(symbol) for symbols in inputs.values() for symbol in symbols}
+    fresh = (name for name in map("x{}".format, itertools.count()) if name not in taken)
     uses = Counter(arg for node in program.nodes for arg in node.args) + Counter(program.results.values())
     values: list[sympy.Expr] = []
     named: list[tuple[sympy.Symbol, sympy.Expr]] = []
@@ -120,7 +145,7 @@ def _values(
         else:
             value = _operation(node.op, [values[arg] for arg in node.args])
             if naming and uses[index] > 1 and not value.is_Atom and not (-value).is_Atom:
-                symbol = sympy.Symbol(f"x{len(named)}", real=True)
+                symbol = sympy.Symbol(next(fresh), real=True)
                 named.append((symbol, value))
                 value = symbol
         values.append(value)
@@ -321,7 +346,9 @@ def _as_sympy(found: Equations) -> str:
     lines = [f'"""{_head(found).partition(chr(10))[0]}, J a = gamma."""', "", "from sympy import *", ""]
     for key, symbols in found.inputs.items():
         listed = ", ".join(map(str, symbols))
-        if symbols:
+        if key == "t":
+            lines.append("t = Symbol('t', real=True)")
+        elif symbols:
             lines.append(f"{key} = {listed}{',' * (len(symbols) == 1)} = symbols('{listed},', real=True)")
     lines += ["", "named = []"]
     for x, value in found.named:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from robots.registry import build, builder, names
-from sim_core.mechanism import Mechanism
+from sim_core.mechanism import Body, Joint, Mechanism
 from sim_core.system import assemble
 
 sympy = pytest.importorskip("sympy")
@@ -164,3 +164,29 @@ def test_a_robot_with_a_choice_of_coordinates_is_written_in_minimal_ones(
     more: tuple[str, ...], coordinates: int
 ) -> None:
     assert command("triple_pendulum", *more).stdout.startswith(f"triple_pendulum: {coordinates} coordinates")
+
+
+def test_names_that_clash_are_told_apart_and_leave_the_equations_right() -> None:
+    """Names of the file, of SymPy, keywords, one identifier for two names, and a velocity's name."""
+    parts = ("t", "lambda", "E", "sin", "x0", "u.1", "u_1", "u_1_dot")
+    bodies = tuple(Body(name=f"body {name}", mass=1.0, inertia=(0.1, 0.2, 0.3, 0, 0, 0)) for name in parts[:4])
+    for chosen in (parts[:4], parts[4:]):
+        joints = [
+            Joint(name=name, parent=bodies[k - 1].name if k else "ground", child=bodies[k].name, axis=axis)
+            for k, (name, axis) in enumerate(zip(chosen, ((0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 0, 1)), strict=True))
+        ]
+        rest = {"initial_q": (0.0,) * 4, "initial_v": (0.0,) * 4}
+        mechanism = Mechanism(name="clash", coordinates="joint", bodies=bodies, joints=tuple(joints), **rest)
+        found, system = equations(mechanism), assemble(mechanism)
+        symbols = found.arguments
+        assert len(set(symbols)) == len(symbols) == 9
+        space: dict[str, Any] = {}
+        exec(written(mechanism, "sympy"), space)
+        assert [space["t"], *space["q"], *space["v"]] == symbols
+        q, v = np.random.default_rng(3).uniform(-1, 1, (2, 4))
+        for ours, kernel in zip(found.function()(0.3, *q, *v), system.terms(0.3, q, v), strict=True):
+            np.testing.assert_allclose(np.array(ours, dtype=float).reshape(kernel.shape), kernel, atol=1e-13)
+        values = dict(zip(symbols, [0.3, *q, *v], strict=True))
+        M = space["M"].subs(list(reversed(space["named"]))).subs(values)
+        np.testing.assert_allclose(np.array(M, dtype=float), system.terms(0.3, q, v)[0], atol=1e-13)
+    assert [str(x) for x in found.inputs["q"]] == ["x0", "u_1", "u_1_", "u_1_dot_"]
