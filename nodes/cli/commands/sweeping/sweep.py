@@ -159,6 +159,8 @@ def sweep(
         else:
             _sweep_folder(target, cell, record, dry_run, options)
         return
+    if (find_boundary is not None or cell is not None) and not target.exists():
+        raise InputError(f"there is no folder {str(target)!r}; name the folder of a sweep")
     if find_boundary is not None:
         raise InputError(f"--find-boundary {find_boundary}: name the folder of a sweep, not {str(target)!r}")
     if cell is not None:
