@@ -9,7 +9,10 @@ import pytest
 from tests.robots.importing.mujoco_models import PAGE, comparison, models_in
 from tests.robots.importing.suite_files import counts_of, row
 
-pytestmark = pytest.mark.usefixtures("elsewhere")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sim_core.errors.DescriptionWarning"),
+    pytest.mark.usefixtures("elsewhere"),
+]
 
 GEOM = '<geom size=".1" pos=".3 0 0"/>'
 BODY = f'<mujoco><worldbody><body name="b"><joint axis="0 1 0"/>{GEOM}</body></worldbody>{{}}</mujoco>'
