@@ -119,7 +119,9 @@ def _print_runs(sweep: Sweep) -> None:
             line[0] = "..."
     print_table(header, lines)
     if left_out := sweep.cells - sum(number is not None for number in numbers):
-        print_line(f"{left_out} runs are left out here; --json lists {'them' if sweep.cells <= LISTED_RUNS else 'more'}")
+        print_line(
+            f"{left_out} runs are left out here; --json lists {'them' if sweep.cells <= LISTED_RUNS else 'more'}"
+        )
 
 
 def _line(sweep: Sweep, number: int) -> list[str]:
