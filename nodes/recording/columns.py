@@ -129,7 +129,7 @@ def column(values: list[Any]) -> NDArray[Any]:
     """
     kinds = set(map(type, values))
     if kinds == {int}:
-        return np.asarray(values, dtype=np.int64)
+        return np.asarray(values, dtype=np.int64 if max(map(abs, values)) < 1 << 63 else np.float64)
     if kinds == {bool} or kinds == {str}:
         return np.asarray(values)
     if kinds <= {int, float, type(None)}:

@@ -21,15 +21,16 @@ from mcap.exceptions import McapError
 from mcap.writer import MCAP0_MAGIC
 
 from nodes.messages import Description, Event, Message
+from nodes.messages.codec import LATEST_S
 from nodes.messages.protocol import FIRST, mismatch
 from nodes.messages.topics import lookup
 from nodes.recording.columns import Columns, columns
 from nodes.recording.frames import frame, recording_html
-from nodes.recording.integrity.holes import Hole, damage_text, inner
+from nodes.recording.integrity.holes import MOST_TOPICS, Hole, damage_text, inner
 from nodes.recording.integrity.scan import ReadMessage, Scanner
 from nodes.recording.integrity.warning import RecordingWarning
 from nodes.recording.runs import Run, RunCutter, picked, seq_of
-from nodes.recording.schema import decode_json, schema_name
+from nodes.recording.schema import DECODE_ERRORS, decode_json, schema_name
 from nodes.recording.sidecar import read_sidecar, sidecar_is_damaged
 from nodes.recording.writer import RecordingWriter, is_complete
 
@@ -48,6 +49,9 @@ __all__ = [
     "read_recording",
     "require_no_hole",
 ]
+
+
+_plain = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class RecordingError(ValueError):
@@ -73,12 +77,30 @@ class Recorded:
         """Sequence number `seq` of the message; 0 if the message has none."""
         return seq_of(self.payload)
 
+    def plain(self) -> dict[str, Any]:
+        """The message as a dictionary of plain data. Raises RecordingError if it is none."""
+        try:
+            found: dict[str, Any] = _plain(self.payload)
+        except DECODE_ERRORS as error:
+            raise RecordingError(
+                f"{self.topic}: the message at t = {self.time_ns / 1e9:.6g} s cannot be read: {error}"
+            ) from None
+        return found
+
     def message(self) -> Message | None:
-        """The typed message; None for a type that armswing does not know."""
+        """The typed message; None for a type that armswing does not know.
+
+        Raises RecordingError if the message is not valid.
+        """
         row = lookup(self.topic)
         if row is None or schema_name(row.message) != self.schema:
             return None
-        return decode_json(row.message, self.payload)
+        try:
+            return decode_json(row.message, self.payload)
+        except DECODE_ERRORS as error:
+            raise RecordingError(
+                f"{self.topic}: the message at t = {self.time_ns / 1e9:.6g} s cannot be read: {error}"
+            ) from None
 
 
 class RecordingFile:
@@ -103,6 +125,8 @@ class RecordingFile:
         self.damage: list[str] = []
         self.truncated = self.cut_off = False
         self._scanner: Scanner | None = None
+        self._other_encodings: dict[str, str] = {}  # {topic: encoding} of messages that are not JSON
+        self._is_read = False  # whether a message in JSON was read
         try:
             self._check_beginning()
             self.truncated = not is_complete(self.path)
@@ -128,17 +152,50 @@ class RecordingFile:
 
         Each batch has to be read to its end before the next one.
         """
+        self._other_encodings, self._is_read = {}, False
         with open(self.path, "rb") as file:
             scanner = self._scanner = Scanner(file, os.fstat(file.fileno()).st_size)
             try:
                 for batch in scanner.batches():
                     self._take_metadata(scanner)
-                    yield batch
+                    yield batch if scanner.has_checks else self._checked(batch)
             except McapError as error:  # an unknown compression
                 raise RecordingError(f"{self.path} cannot be read: {error}") from None
         self._take_metadata(scanner)
         self.holes, self.damage, self.cut_off = scanner.holes, scanner.damage, scanner.cut_off
         self.truncated = self.cut_off or bool(self.holes)
+        self._name_other_encodings()
+
+    def _checked(self, batch: Iterator[ReadMessage]) -> Iterator[ReadMessage]:
+        """The messages of a file without check records, which another program wrote, as far as they are JSON.
+
+        Raises RecordingError for a message that is not valid.
+        """
+        for channel, time_ns, payload in batch:
+            if channel.encoding != "json":
+                self._other_encodings[channel.topic] = channel.encoding
+                continue
+            if time_ns > LATEST_S * 1e9:
+                raise RecordingError(
+                    f"{self.path}: {channel.topic}: the time {time_ns / 1e9:g} s of a message is above {LATEST_S:g} s"
+                )
+            recorded = Recorded(channel.topic, channel.schema, time_ns, payload)
+            try:
+                if recorded.message() is None:
+                    recorded.plain()
+            except RecordingError as error:
+                raise RecordingError(f"{self.path}: {error}") from None
+            self._is_read = True
+            yield channel, time_ns, payload
+
+    def _name_other_encodings(self) -> None:
+        """Add the topics that are not JSON to `damage`. Raises RecordingError if the file has no other topics."""
+        if not self._other_encodings:
+            return
+        named = ", ".join(f"{topic} in {code!r}" for topic, code in list(self._other_encodings.items())[:MOST_TOPICS])
+        if not self._is_read:
+            raise RecordingError(f"{self.path} is no recording of armswing: its messages are not JSON ({named})")
+        self.damage.append(f"topics that are not JSON, which are ignored ({named})")
 
     @property
     def position(self) -> int:
@@ -331,13 +388,12 @@ def _read(
         wanted = picked(cutter.runs, run)
     except ValueError as error:
         raise RecordingError(f"{file.path}: {error}") from None
-    decode = msgspec.json.Decoder(dict[str, Any]).decode
     tables = {}
     for topic, lines in payloads.items():
         rows = [i for i, place in enumerate(places[topic]) if wanted is None or place in (None, wanted)]
         if rows:
             log_time = np.asarray([times[topic][i] for i in rows], dtype=np.int64) / 1e9
-            tables[topic] = columns(log_time, [decode(lines[i]) for i in rows])
+            tables[topic] = columns(log_time, [_plain(lines[i]) for i in rows])
     number = None if wanted is None else wanted + 1
     found = Recording(
         file.path,

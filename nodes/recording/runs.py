@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from nodes.messages.topics import lookup
+from nodes.recording.schema import DECODE_ERRORS
 
 STATE, EVENT = "state", "event"
 PUT_BACK = ("reset", "restore")
@@ -119,7 +120,7 @@ def _put_back(payload: bytes) -> str:
     """Kind of an event after which simulation time goes back, "reset" or "restore"; "" for other events."""
     try:
         kind = msgspec.json.decode(payload, type=_Kind).kind
-    except msgspec.MsgspecError:
+    except DECODE_ERRORS:
         return ""
     return kind if kind in PUT_BACK else ""
 
@@ -128,7 +129,7 @@ def seq_of(payload: bytes) -> int:
     """Sequence number `seq` of a recorded message; 0 if the message has none."""
     try:
         return msgspec.json.decode(payload, type=_Seq).seq
-    except msgspec.MsgspecError:
+    except DECODE_ERRORS:
         return 0
 
 

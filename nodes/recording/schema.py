@@ -14,6 +14,7 @@ from msgspec import inspect
 
 from nodes.messages import Message
 
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # of a payload that is no valid message
 NULLABLE = ("integer", "number", "object")
 SCHEMA_DIALECT = "http://json-schema.org/draft-07/schema#"
 

@@ -19,6 +19,7 @@ class Channel:
     damaged     number of messages of this channel that were lost in damaged parts of the file
     counted_at  place in the scan up to which each message of this channel is known to be read or missing; the place is
                 given as the number of messages that the scan had read from all channels
+    encoding    encoding of the messages; "json" in recordings of armswing
     """
 
     topic: str
@@ -28,6 +29,7 @@ class Channel:
     read: int = 0
     damaged: int = 0
     counted_at: int = 0
+    encoding: str = "json"
 
 
 def schema_of(content: bytes) -> tuple[int, str]:
@@ -77,9 +79,9 @@ def channel_of(content: bytes, schemas: Mapping[int, str]) -> tuple[int, Channel
     """
     number, schema = struct.unpack_from("<HH", content)
     topic, position = text_at(content, 4)
-    _, position = text_at(content, position)
+    encoding, position = text_at(content, position)
     metadata, end = texts_at(content, position)
     if end != len(content):
         raise ValueError("damaged channel record: its fields do not end where the record ends")
     counted = metadata.items() >= COUNTED.items()
-    return number, Channel(topic, schemas.get(schema, ""), counted)
+    return number, Channel(topic, schemas.get(schema, ""), counted, encoding=encoding)

@@ -32,7 +32,9 @@ from nodes.recording.integrity.summary import Summary, is_closed_by, read_summar
 MAX_RECORD_BYTES = 256 << 20
 WINDOW_BYTES = 1 << 20  # length of file searched at a time
 BEGINNING_BYTES = 256 << 10  # searched for a check record where the first bytes of the file are damaged
+OUT_OF_ORDER = "messages that are repeated or out of order, which are ignored"
 HEAD = checks.HEAD
+LIBRARY = "armswing"
 _BEGINNING = MCAP0_MAGIC + bytes([Opcode.HEADER])  # of any MCAP file
 _MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
 _CHUNK = checks.CHUNK
@@ -83,6 +85,7 @@ class Scanner:
         self.position = 0
         self._file, self._size = file, size
         self._has_checks = False
+        self._library = ""  # program that wrote the file, by its first record
         self._schemas: dict[int, str] = {0: ""}
         self._channels: dict[int, Channel] = {}
         self._found_holes: list[_FoundHole] = []
@@ -100,6 +103,11 @@ class Scanner:
         self._no_check_from: int | None = None
         self._summary_read = False
         self._summary_found: Summary | None = None
+
+    @property
+    def has_checks(self) -> bool:
+        """Whether armswing wrote the file: the file has check records, or lost them by damage."""
+        return self._has_checks
 
     # -- the pass
 
@@ -129,7 +137,7 @@ class Scanner:
     def _counted(self, chunk: list[RawMessage]) -> Iterator[ReadMessage]:
         """The messages of a chunk with their channels; none of a chunk that is in the file twice or out of order."""
         if self._is_out_of_order(chunk):
-            self._note_damage("messages that are repeated or out of order, which are ignored")
+            self._note_damage(OUT_OF_ORDER)
             return
         self._before_chunk_s = None if self._last_ns is None else self._last_ns / 1e9
         for message in chunk:
@@ -240,7 +248,8 @@ class Scanner:
                         self.metadata = metadata
                 return True
             if opcode == Opcode.HEADER:
-                return position == len(MCAP0_MAGIC) and text_at(content, text_at(content, 0)[1])[1] == len(content)
+                self._library, end = text_at(content, text_at(content, 0)[1])
+                return position == len(MCAP0_MAGIC) and end == len(content)
             if self._has_checks:
                 return False
             # another writer's file: messages outside of chunks, attachments, unknown records
@@ -329,7 +338,15 @@ class Scanner:
             self._channels[number] = channel
         else:
             known.topic, known.schema, known.counted = channel.topic, channel.schema or known.schema, channel.counted
-        self._has_checks = self._has_checks or channel.counted
+        if channel.counted and not self._has_checks:
+            self._has_checks = not self._is_rewritten()
+
+    def _is_rewritten(self) -> bool:
+        """Whether another program copied the messages of a recording into a file of its own.
+
+        Such a file is closed, names the other program, and has no check record at all.
+        """
+        return self._library not in ("", LIBRARY) and self._summary() is not None and self._next_check(0) is None
 
     def _known_channel(self, number: int) -> Channel:
         """The channel with this number.
@@ -366,6 +383,9 @@ class Scanner:
         channel = self._channels.get(number) or self._known_channel(number)
         if channel.counted:
             ahead = (sequence - channel.expected) & 0xFFFFFFFF
+            if ahead >= 1 << 31:
+                self._note_damage(OUT_OF_ORDER)
+                return None
             if ahead:
                 self._count_missing(channel, ahead)
             channel.expected += ahead + 1

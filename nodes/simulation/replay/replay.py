@@ -23,7 +23,7 @@ from nodes.node import Node
 from nodes.plan.key_checks import PlanError, convert, suggestion
 from nodes.plan.launch_plan import LinkPlan, NodePlan, Plan, SimPlan
 from nodes.plan.loading import load_class
-from nodes.recording.reader import RecordingFile
+from nodes.recording.reader import RecordingError, RecordingFile
 from nodes.recording.runs import PUT_BACK
 from nodes.recording.sidecar import folders_of
 from nodes.simulation.links import links_of
@@ -33,6 +33,7 @@ from nodes.simulation.replay.stream import CROSSING_S, Stream
 from nodes.simulation.restart.snapshots import NEVER, LinksState
 from robots.files import located_if_there
 
+LONGEST_GAP = 10_000_000  # most ticks between two messages
 LAST = 64  # number of messages at the end of a recording that may belong to its last tick
 SERVER = ("description", "state", "body_poses", "lines", "event")
 
@@ -429,6 +430,11 @@ def _ticks(
             yield now
             now = _Tick(tick, jump=True)
         elif tick > now.tick:
+            if tick - now.tick > LONGEST_GAP:
+                raise RecordingError(
+                    f"the recording has no message from t = {now.tick * step_s:g} to {tick * step_s:g} s; it does not "
+                    "contain a whole lockstep run, and cannot be replayed"
+                )
             now.turns = True
             yield now
             yield from (_Tick(between, turns=True) for between in range(now.tick + 1, tick))
