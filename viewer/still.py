@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Polygon
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
+from nodes.recording.new_file import NotWrittenError, new_file
 from viewer import palette
 from viewer.data.series import Floats, decimated
 from viewer.data.signals import SCALARS, Signals
@@ -91,9 +92,10 @@ def save_still(
         page.draw_bodies((left, bottom, broad, height), scene, cloud)
         page.draw_plots((left + broad, bottom, width - broad, height), fields, wide=False)
     try:
-        figure.savefig(path, format="png")
-    except OSError as error:
-        raise OSError(f"cannot write the picture {path}; its folder must exist and be writable") from error
+        with new_file(path) as part:
+            figure.savefig(part, format="png")
+    except NotWrittenError as error:
+        raise OSError(f"cannot write the picture {path}: {error.strerror}") from error
 
 
 class _Page:

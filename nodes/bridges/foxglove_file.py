@@ -8,6 +8,8 @@ import foxglove
 from foxglove import Channel, Context
 
 from nodes.bridges.foxglove_channels import FoxgloveChannels
+from nodes.recording.new_file import new_file
+from nodes.recording.places import is_closed
 from nodes.recording.reader import RecordingFile
 
 
@@ -21,7 +23,10 @@ def export_foxglove(source: str | os.PathLike[str], target: str | os.PathLike[st
     channels = FoxgloveChannels(context)
     others: dict[str, Channel] = {}
     count = 0
-    with foxglove.open_mcap(os.fspath(target), allow_overwrite=True, context=context):
+    with (
+        new_file(target, is_closed) as part,
+        foxglove.open_mcap(os.fspath(part), allow_overwrite=True, context=context),
+    ):
         for recorded in RecordingFile(source):
             count += 1
             message = recorded.message()

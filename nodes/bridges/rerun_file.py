@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ from numpy.typing import NDArray
 
 from nodes.messages import Description, Shape
 from nodes.recording.columns import Columns, labelled
+from nodes.recording.new_file import new_file
 from nodes.recording.reader import Recording
 
 TIMELINE = "sim_time"
 STAMPS = ("log_time", "timestamp", "seq", "sent_ns")  # of a message itself: the timeline has the time
 POSES, EVENT = "body_poses", "event"
 LINE_WIDTH = rr.Radius.ui_points(1.5)
+FOOTER, FOOTER_BYTES = b"FOOT", 64  # at the end of a complete file
 GREY = "#8a8f98"  # of a shape without a colour
 
 
@@ -27,6 +30,11 @@ def export_rerun(recording: Recording, path: str | os.PathLike[str]) -> int:
     The timeline `sim_time` is the simulation time. Each curve is an entity, such as
     "rotary_pendulum/state/position/arm". The bodies are entities below "world".
     """
+    with new_file(path, _is_closed) as part:
+        return _write(recording, part)
+
+
+def _write(recording: Recording, path: Path) -> int:
     stream = rr.RecordingStream("armswing", recording_id=recording.path.name, send_properties=False)
     stream.save(os.fspath(path))
     curves = 0
@@ -48,6 +56,13 @@ def export_rerun(recording: Recording, path: str | os.PathLike[str]) -> int:
     stream.flush()
     stream.disconnect()
     return curves
+
+
+def _is_closed(path: Path) -> bool:
+    """Whether a Rerun file is complete: a complete file ends with a footer."""
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - FOOTER_BYTES))
+        return FOOTER in file.read()
 
 
 def _rows(fields: Columns, chosen: NDArray[np.bool_]) -> Columns:

@@ -158,7 +158,7 @@ def _exit_code_of(error: Exception) -> int | None:
 
 def _line_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in DISK_ERRORS | PATH_ERRORS:
-        incomplete = "" if error.errno in PATH_ERRORS else "; the file is incomplete"
+        incomplete = "" if error.errno in PATH_ERRORS else f"; {getattr(error, 'left', 'the file is incomplete')}"
         return f"{error.filename or 'the output'}: {error.strerror}{incomplete}"
     if not hasattr(error, "format_message"):
         return str(error).replace("\n", " ")

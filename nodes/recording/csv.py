@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nodes.recording.columns import labelled
 from nodes.recording.integrity.holes import Hole
+from nodes.recording.new_file import new_file
 from nodes.recording.reader import Recording
 
 HOLES = "holes.csv"
@@ -31,7 +32,7 @@ def export_csv(recording: Recording, folder: str | os.PathLike[str]) -> list[Pat
     for topic, fields in recording.items():
         path = target / f"{topic.replace('/', '.')}.csv"
         headings, series = zip(*labelled(fields), strict=True)
-        with path.open("w", newline="", encoding="utf-8") as file:
+        with new_file(path) as part, part.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(headings)
             writer.writerows(zip(*map(_cells, series), strict=True))
@@ -47,7 +48,7 @@ def _write_holes(holes: Sequence[Hole], path: Path) -> list[Path]:
     if not holes:
         path.unlink(missing_ok=True)
         return []
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with new_file(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("start_s", "end_s", "cause", "topic", "messages"))
         for hole in holes:

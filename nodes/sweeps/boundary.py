@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from nodes.plan.key_checks import PlanError
+from nodes.recording.new_file import new_file
 from nodes.sweeps.axes import Axis, as_text
 from nodes.sweeps.cells import Row, values_text
 from nodes.sweeps.checked_lines import append, encode_line, end_of_lines, read_lines
@@ -250,10 +251,8 @@ def add_to_table(folder: Path, sweep: Sweep, found: Sequence[Bracket], search: S
     """
     before = read_table(folder, sweep)
     kept = [line for line in before if line[: len(OF_SEARCH)] != search.key]
-    part = folder / f".{TABLE}.part"
-    with part.open("w", encoding="utf-8", newline="") as file:
+    with new_file(folder / TABLE) as part, part.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header_of(sweep), *kept, *lines(sweep, found, search)])
-    os.replace(part, folder / TABLE)
     return list(dict.fromkeys(f"{line[0]}={float(line[1]):g} along {line[2]}" for line in kept))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from nodes.recording.new_file import write_file
 from nodes.sweeps.cells import Row
 from nodes.sweeps.checked_lines import append, encode_line, end_of_lines, read_lines
 from nodes.sweeps.design import Sweep, SweepError, changed_files, is_same
@@ -164,6 +165,4 @@ def difference(before: Sweep, now: Sweep) -> str:
 
 def _write(path: Path, data: bytes) -> None:
     """Write a file atomically: another process sees either the old or the new content, never a part of it."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(data)
-    os.replace(part, path)
+    write_file(path, data)

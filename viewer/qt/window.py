@@ -9,6 +9,7 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
+from nodes.recording.new_file import NotWrittenError, new_file
 from viewer.data.signals import Signals
 from viewer.panels import choose_fields
 from viewer.qt import theme
@@ -158,8 +159,12 @@ class StillWindow(QtWidgets.QMainWindow):
             self._lay_out_titles()
             image.fill(QtGui.QColor(theme.PAPER))
             self.render(image)
-        if not image.save(str(path), "PNG"):
-            raise OSError(f"cannot write the picture {path}; its folder must exist and be writable")
+        try:
+            with new_file(path) as part:
+                if not image.save(str(part), "PNG"):
+                    raise OSError("Qt could not write it")
+        except NotWrittenError as error:
+            raise OSError(f"cannot write the picture {path}: {error.strerror}") from error
 
     def resizeEvent(self, event: Any) -> None:
         """Qt override: lay out titles and legends for the new width."""

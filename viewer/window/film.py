@@ -11,6 +11,7 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
+from nodes.recording.new_file import NotWrittenError, new_file
 from viewer.film import Film
 from viewer.qt import theme
 from viewer.window.main import MainWindow
@@ -69,21 +70,26 @@ def write_film(
     Raises FilmError for settings with which no film can be made, and OSError if the file cannot be written.
     """
     times = schedule(film, window.playback.span)
-    target = Path(film.path)
-    part = target.with_name(f".{target.stem}.part{target.suffix}")
     _prepare(window, film.size)
     try:
-        with _encoder(part, film) as send:
+        with new_file(film.path, _is_complete) as part, _encoder(part, film) as send:
             for number in range(times.count):
                 if is_stopped():
-                    return False
+                    raise InterruptedError
                 window.playback.seek(times.start + number * times.step)
                 send(_picture(window.page, film.size))
                 shown(number + 1, times.count)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    except NotWrittenError as error:
+        if isinstance(error.__cause__, InterruptedError):
+            return False
+        raise OSError(f"cannot write the film {film.path}: {error.strerror}") from error
     return True
+
+
+def _is_complete(path: Path) -> bool:
+    """Whether ffmpeg wrote the end of a film: a GIF ends with a semicolon, and an MP4 file has an index."""
+    content = path.read_bytes()
+    return content.endswith(b";") if path.suffix.lower() == ".gif" else b"moov" in content
 
 
 def _prepare(window: MainWindow, size: tuple[int, int]) -> None:

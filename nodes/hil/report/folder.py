@@ -11,6 +11,7 @@ from nodes.hil.identification.causes import ModelErrorHypotheses
 from nodes.hil.report.limits import Limits, angle_text
 from nodes.hil.report.pictures import draw_all, draw_efforts
 from nodes.hil.report.verdict import KIND, Compared, Verdict
+from nodes.recording.new_file import write_file
 
 VERDICT = "verdict.json"
 
@@ -34,11 +35,11 @@ def write(compared: Compared, folder: Path) -> None:
     """Write the report to the folder: index.html, verdict.json and plots/."""
     plots = folder / "plots"
     plots.mkdir(parents=True, exist_ok=True)
-    (folder / VERDICT).write_bytes(as_json(compared.verdict))
+    write_file(folder / VERDICT, as_json(compared.verdict))
     for old in plots.glob("*.png"):
         old.unlink()
     pictures, efforts = draw_all(compared, plots), draw_efforts(compared, plots)
-    (folder / "index.html").write_text(page(compared, pictures, efforts), encoding="utf-8", newline="\n")
+    write_file(folder / "index.html", page(compared, pictures, efforts))
 
 
 def as_json(verdict: Verdict) -> bytes:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nodes.pages.style import settings
+from nodes.recording.new_file import write_file
 from nodes.studies.framework import tables
 from nodes.studies.framework.claims import MEANINGS, Verdict, sci
 from nodes.studies.framework.executors import Report
@@ -140,7 +141,7 @@ def verdicts(study: Study, results: Results) -> tables.Rows:
 
 
 def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")
+    write_file(path, text)
 
 
 def draw(plot: Plot, results: Results, file: Path, dpi: int) -> None:

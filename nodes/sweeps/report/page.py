@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import nodes.pages
+from nodes.recording.new_file import write_file
 from nodes.sweeps.axes import Axis
 from nodes.sweeps.cells import LOST, Row, values_text
 from nodes.sweeps.design import Sweep, SweepError
@@ -72,9 +73,7 @@ def write_page(
             notes=notes,
         )
     )
-    part = folder / f".{PAGE}.part"
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, folder / PAGE)
+    write_file(folder / PAGE, text)
     return folder / PAGE
 
 

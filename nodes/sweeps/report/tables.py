@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nodes.recording.new_file import new_file
 from nodes.sweeps.axes import as_text
 from nodes.sweeps.cells import Row, number
 from nodes.sweeps.design import Sweep
@@ -68,12 +69,10 @@ def write_tables(folder: Path, sweep: Sweep, rows: Mapping[int, Row]) -> list[Pa
 
 
 def _write_csv(path: Path, names: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
-    part = path.with_name(f".{path.name}.part")
-    with part.open("w", encoding="utf-8", newline="") as file:
+    with new_file(path) as part, part.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
         writer.writerows(lines)
-    os.replace(part, path)
 
 
 def differing(sweep: Sweep, row: Row, other: Row) -> list[str]:

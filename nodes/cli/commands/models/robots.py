@@ -21,6 +21,7 @@ from nodes.cli.terminal import (
     warn,
     working,
 )
+from nodes.recording.new_file import write_file
 from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(help="Robots that can be simulated.", epilog="Example: armswing robot list", no_args_is_help=True)
@@ -178,7 +179,7 @@ def export_robot(
         print_line(written.text.rstrip())
     else:
         try:
-            output.write_text(written.text, encoding="utf-8")
+            write_file(output, written.text)
         except OSError as error:
             raise InputError(f"--output {output}: {error.strerror}") from error
     for note in written.notes:
@@ -213,7 +214,7 @@ def import_robot(
         print_line(text.rstrip())
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        write_file(output, text)
     except OSError as error:
         raise InputError(f"--output {output}: {error.strerror}") from error
     counts = (len(part) for part in (mechanism.bodies, mechanism.moving_joints, mechanism.actuators))
@@ -235,7 +236,7 @@ def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) 
     try:
         output.mkdir(exist_ok=True)
         for name, content in files.items():
-            (output / name).write_bytes(content)
+            write_file(output / name, content)
     except OSError as error:
         raise InputError(f"--output {output}: {error.strerror}") from error
     for name in files:

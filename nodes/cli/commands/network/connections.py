@@ -35,6 +35,7 @@ def graph(
 
     from nodes.launching.graph import Member, members_of, text
     from nodes.launching.graph import svg as picture
+    from nodes.recording.new_file import write_file
 
     if file is not None:
         from nodes.plan.files.file import load_plan
@@ -49,4 +50,4 @@ def graph(
             title = f"live launch, domain {client.domain}"
     print_line(text(members))
     if svg is not None:
-        svg.write_text(picture(members, title))
+        write_file(svg, picture(members, title))

@@ -157,6 +157,7 @@ def launch(
 
     from nodes.launching.launch import launch_plan, process_began
     from nodes.plan.files.file import load_plan
+    from nodes.recording.new_file import write_file
 
     timing = [] if timing_from is None else [f"timing_from={msgspec.json.encode(str(timing_from)).decode()}"]
     notes: list[str] = []
@@ -180,7 +181,7 @@ def launch(
         notes += more
     summary = launch_plan(plan, view=view, watch=watch, began=process_began(), begin=begin, notes=notes)
     if json_file is not None:
-        json_file.write_bytes(summary.to_json() + b"\n")
+        write_file(json_file, summary.to_json() + b"\n")
     raise typer.Exit(summary.exit_code)
 
 

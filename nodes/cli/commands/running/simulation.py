@@ -148,12 +148,14 @@ def snapshot(
     """Write the complete state of the simulation to a file."""
     import msgspec
 
+    from nodes.recording.new_file import write_file
+
     if not file.absolute().parent.is_dir():
         raise InputError(f"{str(file)!r}: there is no folder {str(file.absolute().parent)!r}; create it first")
     if file.exists() and not force:
         raise InputError(f"{str(file)!r} exists; pass --force to replace it")
     state = _call(domain, "snapshot")
-    file.write_bytes(msgspec.msgpack.encode(state))
+    write_file(file, msgspec.msgpack.encode(state))
     if as_json:
         print_json({"file": str(file), "size_bytes": file.stat().st_size})
     else:

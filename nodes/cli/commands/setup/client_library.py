@@ -6,6 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from nodes.cli.terminal import InputError, print_line
+from nodes.recording.new_file import write_file
 from sim_core.support.suggestion import did_you_mean
 
 LANGUAGES = {"c": "c_client"}  # {language: folder of its files in the package `nodes`}
@@ -31,5 +32,5 @@ def write_client(lang: str, folder: Path) -> None:
             raise InputError(f"{path} exists and was changed; choose another folder with --output, or remove the file")
     folder.mkdir(parents=True, exist_ok=True)
     for path, content in contents.items():
-        path.write_bytes(content)
+        write_file(path, content)
         print_line(f"wrote {path}")

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from nodes.cli.terminal import InputError, print_line
+from nodes.recording.new_file import write_file
 from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(
@@ -126,7 +127,7 @@ def new_controller(
         if path.exists():
             raise InputError(f"{str(path)!r} exists; choose another name, or another --folder")
     for path, text in files.items():
-        path.write_text(text)
+        write_file(path, text)
         print_line(f"wrote {path}")
     print_line(f"try it: armswing launch {folder / name}.toml --duration 5 && armswing view {name}.mcap")
 
