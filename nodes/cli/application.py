@@ -100,6 +100,11 @@ def run(arguments: Sequence[str]) -> int:
     """
     logging.getLogger("armswing.compile").addHandler(logging.NullHandler())  # commands that compile show progress
     try:
+        os.getcwd()
+    except OSError:
+        warn("armswing: the working folder does not exist any more; change to another folder")
+        return 2
+    try:
         with _warnings_in_one_line():
             code = app(args=list(arguments), prog_name="armswing", standalone_mode=False)
     except KeyboardInterrupt:

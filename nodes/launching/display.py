@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Sequence
@@ -88,7 +89,8 @@ class Display:
 
             self._live.console.print(Text(f"[{name}] {text}"))
         else:
-            print(f"[{name}] {text}", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError, ValueError):  # a full disk or a closed pipe does not end the run
+                print(f"[{name}] {text}", file=sys.stderr, flush=True)
 
     def update(self, time_s: float, nodes: Sequence[NodeLine]) -> None:
         """Display the nodes' states at simulation time `time_s`."""

@@ -84,9 +84,14 @@ def test_a_file_that_the_disk_does_not_take_is_named_and_leaves_the_earlier_one(
 def test_an_error_in_between_leaves_the_earlier_file(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     path.write_bytes(EARLIER)
-    with pytest.raises(ZeroDivisionError), new_file(path) as part:
-        part.write_bytes(b"half")
-        raise ZeroDivisionError
+
+    def write_half() -> None:
+        with new_file(path) as part:
+            part.write_bytes(b"half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_half()
     assert [each.read_bytes() for each in tmp_path.iterdir()] == [EARLIER]
 
 
