@@ -37,7 +37,9 @@ def point_closures(mechanism: Mechanism, branches: Sequence[Branch]) -> list[Poi
     for constraint in mechanism.constraints:
         if isinstance(constraint, Coincidence | Slider):
             ends = (constraint.body_a, constraint.point_a, constraint.body_b, constraint.point_b)
-            groups.setdefault((type(constraint), *ends), []).append(constraint)
+            whole = isinstance(constraint, Coincidence) and len(constraint.directions) == 3
+            key = (type(constraint), *ends, constraint.name if whole else "")
+            groups.setdefault(key, []).append(constraint)
     found = []
     for group in groups.values():
         if _closes(group, mechanism, branches):

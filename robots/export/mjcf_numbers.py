@@ -1,4 +1,4 @@
-"""Exact numbers in an MJCF file, for the import, of those bodies, joints and welds that MJCF expresses up to rounding.
+"""Exact numbers in an MJCF file of those bodies, joints and constraints that MJCF expresses only up to rounding.
 
 The numbers are written where an import would read others from the rest of the file, see
 `robots.importing.mjcf.exact_numbers`.
@@ -14,10 +14,12 @@ import numpy as np
 
 from robots.export.attributes import numbers
 from robots.export.mjcf_equalities import Weld
+from robots.export.tree import value
 from robots.importing.mjcf.document import Angles
 from robots.importing.mjcf.exact_numbers import (
     INERTIA,
     JOINT,
+    OFFSET,
     WELD,
     agree,
     largest_moment,
@@ -28,7 +30,7 @@ from robots.importing.mjcf.geoms import entries_of, inertia_of
 from robots.importing.mjcf.joints import axial_joint, ball_joint
 from robots.importing.rotations import rows, vector
 from robots.importing.xml_reader import Element
-from sim_core.mechanism import GROUND, Joint, Mechanism
+from sim_core.mechanism import GROUND, Joint, JointRelation, Mechanism
 
 
 def add_exact_numbers(
@@ -37,7 +39,7 @@ def add_exact_numbers(
     mechanism: Mechanism,
     welds: Sequence[Weld],
 ) -> None:
-    """Add the numbers of bodies, joints and welds to the MJCF document `root`, where an import needs them.
+    """Add the numbers of bodies, joints and constraints to the MJCF document `root`, where an import needs them.
 
     elements  {body: XML element of the body}
     """
@@ -68,6 +70,13 @@ def add_exact_numbers(
         ]
         given = [entry for site in sites for entry in angles.rotation_of(site).T.ravel().tolist()]
         _add(found, f"{WELD}{weld.together.name}", (*weld.R_a.T.ravel().tolist(), *weld.R_b.T.ravel().tolist()), given)
+    refs = {each.attrib["name"]: float(each.get("ref", "0")) for each in elements[GROUND].iter("joint")}
+    written = {each.attrib["name"]: each for each in root.findall("equality/*")}
+    for relation in mechanism.constraints:
+        if isinstance(relation, JointRelation):
+            offset = float(written[relation.name].attrib["polycoef"].split()[0])
+            read = offset + sum(factor * refs.get(joint, 0.0) for joint, factor in relation.terms)
+            _add(found, f"{OFFSET}{relation.name}", (value(relation.offset),), (read,))
     if found:
         section = root.find("custom")
         section = SubElement(root, "custom") if section is None else section

@@ -47,7 +47,7 @@ def names_in(root: Element, *keys: str) -> set[str]:
 class Equalities:
     """Reads the constraints in <equality>.
 
-    numbers    the exact numbers of welds in the file
+    numbers    the exact numbers of constraints in the file
     sites      {site in the file: the Site}
     poses      {body in the file: pose in the world with all joints at `ref`}
     names      {body in the file: body in the mechanism}
@@ -123,7 +123,7 @@ class Equalities:
         if not kept:
             element.fail("the coefficients of all joints in this constraint are 0; give at least one that is not 0")
         total = offset + sum(coefficient * self._positions[joint] for joint, coefficient in kept.items())
-        return JointRelation(name=name, terms=tuple(kept.items()), offset=total)
+        return JointRelation(name=name, terms=tuple(kept.items()), offset=self._numbers.offset(name, total))
 
     def _joint_side(self, element: Element, key: str) -> dict[str, float]:
         name = element.text(key)

@@ -1,5 +1,6 @@
-"""Exact numbers of bodies, joints and welds in the <custom> section of an MJCF file, which an export writes and MuJoCo
-ignores.
+"""Exact numbers of bodies, joints and constraints in the <custom> section of an MJCF file.
+
+An export writes them, and MuJoCo ignores them.
 
 An orientation in MJCF is a normalized quaternion and an inertia its principal moments and axes, from which the matrices
 of a Mechanism follow only up to rounding. A <numeric> has the numbers themselves:
@@ -8,6 +9,7 @@ of a Mechanism follow only up to rounding. A <numeric> has the numbers themselve
     armswing.joint.JOINT   parent_point x y z, child_point x y z, axis x y z, and the three rows of `rotation`. The
                            joint that fixes a body to its parent is named BODY.fixed
     armswing.weld.WELD     x axis, y axis and z axis of the first site, and then those of the second
+    armswing.offset.NAME   offset of the constraint NAME between joint positions
 
 They are read only where they agree with the rest of the file to SAME, so that an edited file is read as edited.
 """
@@ -25,7 +27,8 @@ from robots.importing.xml_reader import Element
 from sim_core.mechanism import Body, Joint
 from sim_core.mechanism.quantities import value_of
 
-INERTIA, JOINT, WELD = "armswing.inertia.", "armswing.joint.", "armswing.weld."
+INERTIA, JOINT, WELD, OFFSET = "armswing.inertia.", "armswing.joint.", "armswing.weld.", "armswing.offset."
+OWNERS = {"inertia": "body", "offset": "constraint"}  # of other numbers, the owner is their kind
 SAME = 1e-9  # m, or relative to the largest moment of inertia and to numbers above 1
 
 
@@ -59,7 +62,7 @@ def largest_moment(inertia: Sequence[float]) -> float:
 
 
 class ExactNumbers:
-    """The <numeric> elements of a file with exact numbers of bodies, joints and welds.
+    """The <numeric> elements of a file with exact numbers of bodies, joints and constraints.
 
     root  the <mujoco> element of the file
     """
@@ -70,7 +73,7 @@ class ExactNumbers:
         for custom in root.all("custom"):
             for element in custom.all("numeric"):
                 name = element.attributes.get("name", "")
-                if name.startswith((INERTIA, JOINT, WELD)):
+                if name.startswith((INERTIA, JOINT, WELD, OFFSET)):
                     element.label = f"numeric {name!r}"
                     if name in self._elements:
                         element.fail("two <numeric> have this name; names must be unique")
@@ -100,12 +103,15 @@ class ExactNumbers:
         found = np.array(self._numbers(f"{WELD}{weld}", given, 1.0, "the weld"))
         return found[:9].reshape(3, 3).T, found[9:].reshape(3, 3).T
 
+    def offset(self, constraint: str, given: float) -> float:
+        """The exact offset of a constraint between joint positions, if the file has one that agrees with `given`."""
+        return self._numbers(f"{OFFSET}{constraint}", (given,), 1.0, "the constraint")[0]
+
     def note_unread(self) -> None:
-        """Add a note for each <numeric> whose name has no body, joint or weld of the file."""
+        """Add a note for each <numeric> whose name has no body, joint or constraint of the file."""
         for name, element in self._unused.items():
             kind = name.split(".")[1]
-            owner = "body" if kind == "inertia" else kind
-            self._notes.add(element, f"the numbers are not read, because no {owner} has this name")
+            self._notes.add(element, f"the numbers are not read, because no {OWNERS.get(kind, kind)} has this name")
 
     def _numbers(self, name: str, given: tuple[float, ...], scale: float, owner: str) -> tuple[float, ...]:
         """The numbers of the <numeric> `name` if they agree with those given; otherwise those given, with a note."""
