@@ -82,6 +82,8 @@ class Comparison:
               ended or has a gap
     left_out  joints that only one of the two streams has
     delay_uncertainty_s  part of a delay (s) that irregular times may explain
+    pairs_if_delayed  pairs after correction of a common delay that is not certain, because irregular times may explain
+                      it; None if there is no such delay
     """
 
     names: tuple[str, ...]
@@ -93,6 +95,7 @@ class Comparison:
     predicted_gaps: list[Gap]
     left_out: list[str]
     delay_uncertainty_s: float = 0.0
+    pairs_if_delayed: Pairs | None = None
 
 
 def no_irregularity(time: Floats) -> Floats:
@@ -132,9 +135,9 @@ def compare(
     dead = [dead_stretches(by_stamps, index) for index in range(len(names))]
     regular = RegularPairing(pairing, irregular_s, by_stamps.time)
     delays = _delays(regular, [not stretches for stretches in dead], max_delay_s)
-    common = _common_delay(regular, delays)
-    if abs(common) <= regular.uncertainty_s:
-        common = 0.0
+    common, uncertain_delay = _common_delay(regular, delays), None
+    if 0.0 < abs(common) <= regular.uncertainty_s:
+        common, uncertain_delay = 0.0, pairing(common)
     pairs = pairing(common) if common else by_stamps
     joints = [_joint(name, index, pairs, by_stamps, delays[index], dead[index]) for index, name in enumerate(names)]
     return Comparison(
@@ -147,6 +150,7 @@ def compare(
         predicted_gaps=gaps(predicted.time),
         left_out=left_out,
         delay_uncertainty_s=regular.uncertainty_s,
+        pairs_if_delayed=uncertain_delay,
     )
 
 

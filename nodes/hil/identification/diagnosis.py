@@ -5,14 +5,14 @@ them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
 
 from nodes.hil.alignment.comparison import FEWEST_REGULAR, REGULAR_S, Comparison, JointComparison
 from nodes.hil.alignment.irregularities import SETTLING_S
-from nodes.hil.alignment.streams import Floats
+from nodes.hil.alignment.streams import Floats, Pairs, at_times
 from nodes.hil.identification.causes import KINDS, Hint, ModelErrorHypotheses
 from nodes.hil.report.limits import Limits, angle_text
 
@@ -138,14 +138,26 @@ class _Uncertainties:
         self._delay_s = self._clock_s + comparison.delay_uncertainty_s
         # the joint may have moved, or not moved, at the rates that it had around that time
         off = (behind + paused)[:, None] * _largest_nearby(rates, pairs.time)
-        is_regular = behind + paused <= REGULAR_S
+        self._least = self._least_sizes(comparison.names, pairs, behind + paused, off, rates)
+        if (late := comparison.pairs_if_delayed) is not None:  # a delay that is not certain may explain positions, too
+            irregular = np.interp(late.time, pairs.time, behind + paused)
+            least = self._least_sizes(comparison.names, late, irregular, at_times(late.time, pairs.time, off), rates)
+            self._least = {key: min(value, least[key]) for key, value in self._least.items()}
+
+    def _least_sizes(
+        self, names: Sequence[str], pairs: Pairs, irregular_s: Floats, off: Floats, rates: Floats
+    ) -> dict[tuple[str, str], float]:
+        """Return {(joint, figure): size of the error measure that inexact times cannot explain}, over all instants or
+        over the regular ones.
+        """
+        is_regular = irregular_s <= REGULAR_S
         parts = [np.ones(len(pairs.time), dtype=bool), is_regular][: 1 + (int(is_regular.sum()) >= FEWEST_REGULAR)]
-        clock = self._clock_s * rates.max(axis=0)
-        self._least: dict[tuple[str, str], float] = {}
+        clock, found = self._clock_s * rates.max(axis=0), dict[tuple[str, str], float]()
         for part in parts:
             for figure, values in _least_errors(pairs.residual[part], off[part]).items():
-                for name, value in zip(comparison.names, (values - clock).tolist(), strict=True):
-                    self._least[name, figure] = max(self._least.get((name, figure), 0.0), value)
+                for name, value in zip(names, (values - clock).tolist(), strict=True):
+                    found[name, figure] = max(found.get((name, figure), 0.0), value)
+        return found
 
     def is_exceeded_certainly(self, excess: Excess) -> bool:
         """Whether an error measure exceeds its limit by more than inexact times may explain."""
