@@ -244,6 +244,23 @@ def test_a_position_error_that_the_clock_may_explain_says_so() -> None:
     assert found.text.endswith("; no single cause explains it")
 
 
+def test_positions_that_a_delay_explains_are_as_uncertain_as_the_delay() -> None:
+    t = np.arange(0.0, 8.0, 0.01)
+    irregular = np.full(len(t), 3e-3)  # no instant is regular, and pauses make a delay of 12 ms uncertain
+    irregular[:40] = 0.3
+    late = stream(t, wave(t - 0.012))
+    compared = compare(late, stream(t, wave(t)), irregular_s=lambda time: np.interp(time, t, irregular))
+    assert compared.delay_s == 0.0
+    assert compared.pairs_if_delayed is not None
+    pairs = np.interp(compared.pairs.time, t, irregular)
+    limits = Limits(rms_deg=0.01, max_deg=0.05)
+    found = diagnose(compared, ModelErrorHypotheses(), limits, irregular_s=(0.0 * pairs, pairs))
+    assert found.exceeded
+    assert not found.is_certain
+    alone = dataclasses.replace(compared, pairs_if_delayed=None)
+    assert diagnose(alone, ModelErrorHypotheses(), limits, irregular_s=(0.0 * pairs, pairs)).is_certain
+
+
 def test_a_model_without_efforts_of_its_own_says_why() -> None:
     with pytest.raises(NoModelError, match="has loops or absolute coordinates"):
         model_of("andrews_squeezer", {})
