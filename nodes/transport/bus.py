@@ -9,6 +9,7 @@ all earlier subscriptions of this subscriber. A probe message with the payload `
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -21,7 +22,17 @@ from nodes.messages.stamp import MessageStamper, SequenceTracker
 from nodes.messages.topics import lookup
 from nodes.transport.rejections import RejectionLog
 from nodes.transport.remote_stream import END, LAST_WORDS_MS, PROBE, RemoteStream
-from nodes.transport.sockets import MORE, NOBLOCK, POLLIN, BoundEndpoint, connect, is_readable, make_socket, sender
+from nodes.transport.sockets import (
+    MORE,
+    NOBLOCK,
+    POLLIN,
+    BoundEndpoint,
+    connect,
+    is_readable,
+    make_socket,
+    no_zmq_send,
+    zmq_send,
+)
 
 Context = zmq.Context[zmq.Socket[bytes]]
 
@@ -54,7 +65,7 @@ class Publisher:
         self.refusals = RejectionLog(name)
         self.socket = make_socket(context, zmq.XPUB)
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
-        self._send = sender(self.socket)
+        self._zmq_send, self._pointer = zmq_send, ctypes.c_void_p(self.socket.underlying)
         self.remote: RemoteStream | None = None
         try:
             self._claim = BoundEndpoint(self.socket, endpoint)
@@ -90,8 +101,11 @@ class Publisher:
                 self._latched[frame] = payload
         elif frame in self._latched:
             self._latched[frame] = payload
-        self._send(frame, MORE)
-        self._send(payload, 0)
+        pointer = self._pointer
+        if self._zmq_send(pointer, frame, len(frame), MORE) < 0:
+            self.socket.send(frame, MORE)  # repeats an interrupted send, and raises an error
+        if self._zmq_send(pointer, payload, len(payload), 0) < 0:
+            self.socket.send(payload)
         if self.remote is not None and self.prompt:
             self.remote.notify()
 
@@ -129,7 +143,7 @@ class Publisher:
             self.socket.send_multipart([PROBE, END], NOBLOCK)
         if self.remote is not None:
             self.remote.close()
-        self._send = self.socket.send  # raises an error from now on
+        self._zmq_send = no_zmq_send  # pyzmq raises an error for a closed socket
         self.socket.close(linger=LAST_WORDS_MS)
         self._claim.release()
 

@@ -17,7 +17,6 @@ import os
 from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
 import zmq
 from zmq.backend import zmq_poll
@@ -108,38 +107,29 @@ def make_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socke
     return socket
 
 
-def _zmq_send() -> Any:
-    """The C function zmq_send of the libzmq that pyzmq uses, called with Python's global interpreter lock held.
+def no_zmq_send(_pointer: ctypes.c_void_p, _frame: bytes, _size: int, _flags: int) -> int:
+    """Send nothing and return -1, as zmq_send does at an error."""
+    return -1
 
-    None if pyzmq's module does not give access to the function.
+
+def _zmq_send() -> Callable[[ctypes.c_void_p, bytes, int, int], int]:
+    """The function zmq_send of the libzmq that pyzmq uses; `no_zmq_send` if pyzmq's module does not give access to it.
+
+    pyzmq releases Python's global interpreter lock in each send. If another thread waits for the lock, the send then
+    also takes the time for handing over the lock, and often the time for which the other thread keeps it. This function
+    keeps the lock. Use it only for sockets whose sends never wait. It has no `argtypes`: the conversion of arguments by
+    these would add 0.3 us to each call, and more with cold caches.
     """
     try:
         from zmq.backend.cython import _zmq
 
-        function = ctypes.PyDLL(_zmq.__file__).zmq_send
+        function: Callable[[ctypes.c_void_p, bytes, int, int], int] = ctypes.PyDLL(_zmq.__file__).zmq_send
     except (ImportError, OSError, AttributeError):
-        return None
-    function.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
+        return no_zmq_send
     return function
 
 
-def sender(socket: zmq.Socket[bytes]) -> Callable[[bytes, int], object]:
-    """Function that sends a frame on a socket whose sends never wait: `send(frame, flags)`.
-
-    pyzmq releases Python's global interpreter lock in each send. If another thread waits for the lock, the send then
-    also takes the time for handing over the lock, and often the time for which the other thread keeps it. The returned
-    function keeps the lock. Do not call it after the socket is closed.
-    """
-    send = super(zmq.Socket, socket).send  # bypasses pyzmq's wrapper, whose options are not used
-    zmq_send, pointer = _zmq_send(), ctypes.c_void_p(socket.underlying)
-    if zmq_send is None:
-        return send
-
-    def send_holding_lock(frame: bytes, flags: int) -> None:
-        if zmq_send(pointer, frame, len(frame), flags) < 0:
-            send(frame, flags)  # an interrupted send is repeated, and an error is raised
-
-    return send_holding_lock
+zmq_send = _zmq_send()
 
 
 def is_readable(socket: zmq.Socket[bytes]) -> bool:
