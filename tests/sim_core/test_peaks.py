@@ -262,7 +262,9 @@ def test_other_threads_run_while_the_loop_does(pendulum: System) -> None:
 
 
 INTERRUPTED = """
-import sys
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background, it is ignored
+signal.alarm(120)  # ends the run if the test cannot
 from robots.registry import build
 from sim_core.system import assemble
 batch = assemble(build("double_pendulum")).batch(8)
