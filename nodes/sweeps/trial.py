@@ -107,24 +107,20 @@ def estimate(sweep: Sweep, rows: Iterable[Row], look: Callable[[], None]) -> Est
 
 
 def _tried(sweep: Sweep, cell: Cell) -> Trial:
-    Composition(sweep.plan_of(cell)).close()  # compiles, and loads all modules
+    with Composition(sweep.plan_of(cell)) as composition:  # compiles, and loads all that the first steps need
+        steps = round(sweep.seconds / composition.plan.sim.step_s)
+        composition.step(first := min(STEPS_AT_ONCE, steps))
     began = time.perf_counter()
     with Composition(sweep.plan_of(cell)) as composition:
-        built_s = time.perf_counter() - began
-        steps = round(sweep.seconds / composition.plan.sim.step_s)
-        stepping = time.perf_counter()
-        composition.step(taken := min(STEPS_AT_ONCE, steps))
-        timed = taken
-        if taken < steps:  # the first steps load code that later runs have loaded
-            stepping, timed = time.perf_counter(), 0
+        composition.step(first)
+        stepping, taken = time.perf_counter(), first
         while taken < steps and time.perf_counter() - stepping < TRIAL_S:
             taken += (more := min(STEPS_AT_ONCE, steps - taken))
             composition.step(more)
-            timed += more
-        each_s = (time.perf_counter() - stepping) / timed
+        each_s = (time.perf_counter() - stepping) / max(taken - first, 1)
         row = Row(cell=cell.number, seed=cell.seed, result=PASSED, figures=dict(figures_of(composition)))
     equal = sweep.repeat > 1 and _figures_after(sweep, sweep.cell(cell.number + 1), taken) == row.figures
-    return Trial(wall_s=built_s + each_s * steps, row=row, repeats_equal=equal)
+    return Trial(wall_s=stepping - began + each_s * (steps - first), row=row, repeats_equal=equal)
 
 
 def _figures_after(sweep: Sweep, cell: Cell, steps: int) -> dict[str, Figure]:
