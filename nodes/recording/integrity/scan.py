@@ -100,6 +100,7 @@ class Scanner:
         self._is_damaged_before_messages = False
         self._has_ended = False  # whether the record DATA_END was read
         self._has_unknown = False  # whether records of unknown types were skipped
+        self._is_displaced = False  # whether chunks or check records since the last confirmed one are in a wrong place
         self._no_check_from: int | None = None
         self._summary_read = False
         self._summary_found: Summary | None = None
@@ -138,6 +139,7 @@ class Scanner:
         """The messages of a chunk with their channels; none of a chunk that is in the file twice or out of order."""
         if self._is_out_of_order(chunk):
             self._note_damage(OUT_OF_ORDER)
+            self._is_displaced = True
             return
         self._before_chunk_s = None if self._last_ns is None else self._last_ns / 1e9
         for message in chunk:
@@ -402,17 +404,28 @@ class Scanner:
         self._last_ns = log_time
         return channel
 
-    def _count_missing(self, channel: Channel, count: int) -> None:
+    def _count_missing(self, channel: Channel, count: int, span_s: tuple[float, float] | None = None) -> None:
         """Count `count` missing messages of a channel.
 
-        The messages are added to the latest hole. If a message of the channel was read after the latest hole, or a
-        check record showed that no message of the channel was missing, a new hole is opened instead.
+        The messages are added to a hole that was found since the channel was last known to be complete: since a message
+        of the channel was read, or a check record showed that none was missing. If there is no such hole, a new hole is
+        opened. If there are several, the messages are added to the one that contains their log times. If these times
+        are unknown, the messages may be missing in any of the holes; the last one is then extended to the first one.
+
+        span_s  first and last log time of the missing messages, s
         """
-        place = self._found_holes[-1] if self._found_holes else None
-        if place is None or place.opened_at < channel.counted_at:
+        since = [place for place in self._found_holes if place.opened_at >= channel.counted_at]
+        if not since:
             place = self._open(NOT_WRITTEN)
             place.settled = True
             self._unconfirmed.append(place)
+        elif len(since) == 1:
+            (place,) = since
+        elif span_s is not None and (around := [place for place in since if _contains(place.hole, span_s)]):
+            place = around[0]
+        else:
+            place = since[-1]
+            place.hole.start_s = since[0].hole.start_s
         if place.hole.cause == DAMAGED:
             channel.damaged += count
         place.hole.messages[channel.topic] = place.hole.messages.get(channel.topic, 0) + count
@@ -436,25 +449,34 @@ class Scanner:
                 self._note_damage("its run's metadata, which stands in it twice")
         # whether the check record follows its own chunk; offset 0: the recorder wrote it without a chunk
         is_own = self._frame == ((check.offset, check.frame_crc) if check.offset else None)
+        # messages from behind the check record may have been read before it, where chunks were moved; the check record
+        # then says nothing about the messages between
+        read = {number: channel.expected for number, channel in self._channels.items() if channel.counted}
+        is_passed = any(read.get(row.id, 0) > row.total for row in check.channels)
         lost, is_of_chunk = [], True
         for row in check.channels:
             channel = self._channels.setdefault(row.id, Channel(row.topic, row.schema, True))
             if not channel.topic:
                 channel.topic, channel.schema, channel.counted = row.topic, row.schema, True
             if channel.expected < row.total:
-                self._count_missing(channel, row.total - channel.expected)
-                is_of_chunk = is_of_chunk and row.total - channel.expected <= row.count
+                are_in_chunk = row.total - channel.expected <= row.count
+                span_s = (row.first_ns / 1e9, row.last_ns / 1e9) if are_in_chunk else None
+                self._count_missing(channel, row.total - channel.expected, span_s)
+                is_of_chunk = is_of_chunk and are_in_chunk
                 channel.expected = row.total
                 lost.append(row)
-            channel.counted_at = self._read
+            if not is_passed:
+                channel.counted_at = self._read
             is_own = is_own and channel.expected == row.total
         if lost:
             self._set_times(lost, is_of_chunk)
-        if not is_own:
+        if not is_own or self._is_displaced:
             self._attribute_to_damage()
+        self._is_displaced = not is_own or is_passed
         self._unconfirmed.clear()
-        for place in self._found_holes:
-            place.settled = True
+        if not is_passed:
+            for place in self._found_holes:
+                place.settled = True
         if self._frame is not None and self._frame[0] == check.offset and self._frame[1] != check.frame_crc:
             self._note_damage("the index of a chunk")
         self._frame = None
@@ -701,3 +723,9 @@ class Scanner:
             self.metadata, self.metadata_damaged = {}, True
         else:
             self.metadata_damaged = self._is_damaged_before_messages and not self.metadata
+
+
+def _contains(hole: Hole, span_s: tuple[float, float]) -> bool:
+    """Whether the times from the first to the last of `span_s` (s) are within a hole."""
+    first, last = span_s
+    return (hole.start_s is None or hole.start_s <= first) and (hole.end_s is None or last <= hole.end_s)

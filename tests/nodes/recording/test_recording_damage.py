@@ -344,6 +344,18 @@ def test_pieces_removed_moved_or_repeated_change_no_value_and_are_named(
     read_rearranged(path, rearrange, tmp_path, 20, is_one_run=False)
 
 
+@pytest.mark.parametrize("rearrange", REARRANGED, ids=lambda each: each.__name__)
+def test_a_rare_message_that_was_moved_is_missing_where_it_was(rearrange: Rearrange, tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    with RecordingWriter(path, {"plan": "{}"}, chunk_s=0.02) as writer:
+        for number in range(400):
+            if number % 90 == 45:
+                writer.write("arm/event", Event(kind="mark", timestamp=1e-3 * number), 1e-3 * number)
+            state = RobotState(timestamp=1e-3 * number, seq=number, position=[0.1 * number])
+            writer.write("arm/state", state, 1e-3 * number)
+    read_rearranged(path, rearrange, tmp_path, 20)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("rearrange", REARRANGED, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("name", ["long", "robot_long"])
