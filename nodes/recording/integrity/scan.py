@@ -453,7 +453,7 @@ class Scanner:
         # then says nothing about the messages between
         read = {number: channel.expected for number, channel in self._channels.items() if channel.counted}
         is_passed = any(read.get(row.id, 0) > row.total for row in check.channels)
-        lost, is_of_chunk = [], True
+        lost, count, is_of_chunk = [], 0, True
         for row in check.channels:
             channel = self._channels.setdefault(row.id, Channel(row.topic, row.schema, True))
             if not channel.topic:
@@ -463,13 +463,15 @@ class Scanner:
                 span_s = (row.first_ns / 1e9, row.last_ns / 1e9) if are_in_chunk else None
                 self._count_missing(channel, row.total - channel.expected, span_s)
                 is_of_chunk = is_of_chunk and are_in_chunk
+                count += row.total - channel.expected
                 channel.expected = row.total
                 lost.append(row)
             if not is_passed:
                 channel.counted_at = self._read
             is_own = is_own and channel.expected == row.total
         if lost:
-            self._set_times(lost, is_of_chunk)
+            place = self._found_holes[-1]
+            self._set_times(place, lost, is_of_chunk and sum(place.hole.messages.values()) == count)
         if not is_own or self._is_displaced:
             self._attribute_to_damage()
         self._is_displaced = not is_own or is_passed
@@ -491,17 +493,16 @@ class Scanner:
                     channels[topic].damaged += count
         self._unconfirmed.clear()
 
-    def _set_times(self, lost: list[checks.ChannelCheck], is_of_chunk: bool) -> None:
-        """Set the times of the latest hole from a check record, because the missing messages themselves cannot be read.
+    def _set_times(self, place: _FoundHole, lost: list[checks.ChannelCheck], is_of_chunk: bool) -> None:
+        """Set the times of a hole from a check record, because the missing messages themselves cannot be read.
 
         If no message precedes the hole, its start time is set to the log time of the first missing message. `last_s` is
         set to the log time of the last missing message, for use if no message follows the hole.
 
         lost         rows of the check record for the channels with missing messages
-        is_of_chunk  whether all missing messages were in the chunk before the check record; only then does the record
-                     contain the log time of the first one
+        is_of_chunk  whether all missing messages of the hole were in the chunk before the check record; only then does
+                     the record contain the log time of the first one
         """
-        place = self._found_holes[-1]
         counted = [row for row in lost if row.count]
         if not counted:
             return
@@ -683,9 +684,9 @@ class Scanner:
         """Compare the numbers of messages read with the file's statistics, and assign missing messages to a hole.
 
         Messages that are already counted in a damaged hole are not assigned again. The other missing messages are
-        assigned to the damaged hole whose number of missing messages is unknown. If there is no such hole, they are
-        assigned to the last damaged hole or, if there are no damaged holes, to a new hole. If there are several such
-        holes, they are not assigned.
+        assigned to the damaged hole whose number of missing messages is unknown. If there are several such holes, they
+        are not assigned. If there is no such hole, they are missing after the last message, and are assigned to the
+        hole there, which is opened if there is none.
 
         is_open  the damaged holes, which are those with the cause "damaged"
         """
@@ -696,7 +697,8 @@ class Scanner:
             if count > channel.read + channel.damaged:
                 topic = channel.topic or f"(channel {number})"
                 missing[topic] = missing.get(topic, 0) + count - channel.read - channel.damaged
-        unsettled = [place for place in is_open if not place.settled] or is_open[-1:]
+        at_end = [place for place in is_open[-1:] if place.opened_at == self._read]
+        unsettled = [place for place in is_open if not place.settled] or at_end
         if not missing:
             for place in is_open:
                 place.settled = True
