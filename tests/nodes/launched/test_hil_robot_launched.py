@@ -102,7 +102,8 @@ def test_in_realtime_the_robots_own_clock_is_found(
 
 def test_a_launch_reports_that_the_guard_of_a_driver_stopped_the_robot(tmp_path: Path) -> None:
     text = (ROOT / "launch/hil_robot.toml").read_text()
-    before, hardware, after = text.partition('run = "nodes/hardware.py:Hardware"\n')
+    before, hardware, after = text.partition('run = "nodes/hardware.py:Hardware"\nhost = "${robot_host}"\n')
+    assert hardware
     guard = "[nodes.guard.joints.joint_2]\nlower = 0.5\n"  # the joint starts at 0
     plan = tmp_path / "guarded.toml"
     plan.write_text(f"{before}{hardware}{guard}{after}".replace('run = "nodes/', f'run = "{ROOT}/nodes/'))

@@ -43,7 +43,7 @@ The {count} MJCF files in the repository [google-deepmind/mujoco](https://github
 what would be refused; {refused} are refused (all with `contacts = "ignore"`). One command prints this table for
 any folder:
 
-```sh
+```text
 git clone https://github.com/google-deepmind/mujoco
 .venv/bin/python tests/robots/importing/mujoco_models.py mujoco
 ```
