@@ -237,7 +237,7 @@ class HilCheck(Node):
         yield "command", JointCommand(mode="position", name=list(self._servos), value=value, state_seq=seq)
 
     def _look_at_rest(self) -> None:
-        """Note a joint that goes too far before the first motion, and end the check of the motions."""
+        """End the check of the motions if a joint moves too far although no motion has begun, and note this joint."""
         for joint, size in self._sizes.items():
             moved = self._place.get(joint, (self._start[joint],))[0] - self._start[joint]
             if abs(moved) > MOST * size and not self._failed:

@@ -126,10 +126,10 @@ def unreceived(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[str
 
 
 def unexecuted(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[str, Source]) -> Iterator[str]:
-    """Yield one line, with file and key, for each remapped publication of commands that no motor of a robot gets.
+    """Yield one line, with file and key, for each node whose commands were remapped to a topic that nobody executes.
 
-    Such commands are on a topic of a robot to which neither the simulation nor a node subscribes by name. An example is
-    `raw_command` in a launch without a guard. A recorder, which subscribes to all topics, executes no commands.
+    Neither the simulation nor a node subscribes to this topic by its name. For example, the guard subscribes to
+    `raw_command`; in a launch without a guard, nobody does. A recorder subscribes to all topics, but executes nothing.
     """
     robots, received = [view.sim.robot_name for view in plan.views], _received(classes, plan)
     for node in plan.nodes:

@@ -282,10 +282,10 @@ def _objects(rows: list[Any]) -> Values:
 
 
 def _absent(like: Values, count: int, is_key: bool) -> Values:
-    """Rows for `count` messages that lack a field: the same rows as the function `columns` makes.
+    """Rows for `count` messages that lack a field, with what the function `columns` writes for a missing value.
 
     like    rows of the same field in other messages
-    is_key  whether the field is an entry of a dictionary
+    is_key  whether the field is an entry of a dictionary; a row then has as many missing values as a row of `like`
     """
     row = [None] * like.shape[1] if is_key and like.ndim == 2 else None
     return column([row] * count)

@@ -78,7 +78,7 @@ class Recorded:
         return seq_of(self.payload)
 
     def plain(self) -> dict[str, Any]:
-        """The message as a dictionary of plain data. Raises RecordingError if it is none."""
+        """The message as a dictionary of plain data. Raises RecordingError for a message that is no dictionary."""
         try:
             found: dict[str, Any] = _plain(self.payload)
         except DECODE_ERRORS as error:

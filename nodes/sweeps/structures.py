@@ -59,10 +59,10 @@ def groups(sweep: Sweep) -> tuple[int, int]:
 
 
 def is_of_node(axis: Axis) -> bool:
-    """Whether an axis varies a parameter of a node, with at most MOST_OF_NODES values.
+    """Whether an axis varies a parameter of a node, and has at most MOST_OF_NODES values.
 
-    Only for such an axis are the cells (runs of the sweep) with the same value grouped, because they share compiled
-    code.
+    A node may compile code for its parameters, such as a planner's model. Runs with the same value of such an axis are
+    therefore grouped. With more values, the groups would be too small.
     """
     owner, dot, _ = axis.key.partition(".")
     return bool(dot) and owner.rpartition("/")[2] != "sim" and len(axis.values) <= MOST_OF_NODES

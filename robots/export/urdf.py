@@ -50,12 +50,12 @@ from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Shape
 
 
 def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
-    """Export a mechanism as URDF, with notes on what URDF cannot express: closed loops, gravity, loads and springs.
+    """Export a mechanism as URDF, with notes on what URDF cannot express, such as gravity, loads, springs and loops.
 
     A note also lists moving links without mass: URDF permits them, but some programs that read URDF do not.
 
-    open_tree  whether parts that URDF cannot express, such as loops, are left out
-    Raises InvalidRequest for a mechanism with such parts unless `open_tree` is true.
+    open_tree  whether the constraints that close loops are left out, with a note
+    Raises InvalidRequest for a mechanism with such constraints if `open_tree` is false.
     """
     branches = branches_of(mechanism)
     for each in mechanism.oriented_joints:

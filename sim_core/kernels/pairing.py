@@ -83,9 +83,10 @@ def _sides(program: Program, twins: Mapping[str, Twins]) -> list[str]:
 def _partners(program: Program, seeds: dict[int, int]) -> dict[int, int]:
     """All pairs of a left and a right node that can be computed together, as {index of right node: index of left node}.
 
-    If several left nodes fit a right node, a left node with equal constants is preferred.
+    Left nodes are those that depend on the left node of a seed. If several left nodes fit a right node, a left node
+    with equal constants is preferred.
 
-    seeds  pairs from which pairing starts
+    seeds  pairs from which pairing starts, in the same form as the result
     """
     nodes = program.nodes
     left_values = set(seeds.values())

@@ -110,7 +110,10 @@ def _compiled(loop: Any, arguments: tuple[Any, ...], key: str) -> Library:
     kinds = [kind for kind, _ in words(arguments)]
     takes = [str(argument.type) for argument in made.library.get_function(symbol).arguments]
     if [_POINTER if kind.endswith("*") else kind for kind in takes] != [_POINTER, _POINTER, *kinds]:
-        raise TypeError(f"numba passes the arguments of loop {loop.__name__!r} as {takes}, expected were {kinds}")
+        raise TypeError(
+            f"numba passes the arguments of loop {loop.__name__!r} as {takes}, but armswing calls it with {kinds}; "
+            "install the version of numba that constraints.txt names"
+        )
     objects = [made.library._get_compiled_object(), native.object_of(_enter(symbol, kinds))]
     if not key:
         return native.linked_objects(objects, ["enter"])

@@ -27,8 +27,8 @@ def wrapper_ir(symbol: str, inner: str, n_inputs: int, lookups: Sequence[tuple[s
 
     lookups  for each lookup (symbol of the index kernel, symbol of the table, shape of the table); the index kernel
              computes a number from the same inputs, which is rounded down to the index of the row
-    An index outside the table selects the appended row of NaN, so that a point that leaves its beam gives NaN instead
-    of an extrapolated value.
+    An index outside the table selects the appended row of NaN. With the table of a beam's shape, a point that leaves
+    the beam thus gives NaN instead of an extrapolated value.
     """
     count = n_inputs + len(lookups)
     lines = [

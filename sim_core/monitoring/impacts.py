@@ -37,8 +37,9 @@ def impact_rate(stiffness: float, exponent: float, inertia: float, speed: float 
 def damping_rate(stiffness: float, exponent: float, inertia: float, dissipation: float, speed: float = SPEED) -> float:
     """Rate, 1/s, at which the damping of a contact force k x^n (1 + 3/2 c dx/dt) slows down a mass or inertia.
 
-    The rate is that at a bound of the largest depth x of an impact with the given speed: the smaller one of the depths
-    that the elastic part and the damping part of the force, each alone, would permit.
+    The rate grows with the depth x. It is evaluated at a depth that an impact with the given speed does not exceed. Two
+    depths are computed, one with the elastic part of the force alone, one with the damping part alone; the smaller one
+    is used.
 
     dissipation  c, s/m or s/rad
     The other parameters are those of `impact_rate`.

@@ -131,7 +131,7 @@ class MainWindow(QtWidgets.QMainWindow):
     # -- what is shown
 
     def time_shown(self, layout: Layout) -> tuple[float, float]:
-        """First and last time (s) on the time axis of the plots, if the window has the layout `layout`."""
+        """First and last time (s) that the time axis of the plots has with the layout `layout`."""
         if layout.time is not None:
             return layout.time
         start, end = self.playback.whole_span

@@ -214,7 +214,9 @@ def place(recording: Mapping[str, Columns], topic: str, what: str) -> Placement 
 
 
 def _standstill(at: Floats, sent: Floats, time: Floats) -> Floats:
-    """Result of `standstill` for the simulation times `at` (n,), by the states after the last reset.
+    """Time (n,) in s by which the simulation fell behind the clock shortly before the simulation times `at` (n,).
+
+    It is computed from the states after the last reset, by `irregularities.standstill`.
 
     sent, time  send times and simulation times of the server's states, (m,) each, in s
     """

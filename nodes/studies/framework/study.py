@@ -248,8 +248,8 @@ class Judged(NamedTuple):
 
     findings  one result for each interpretation of the paper, or for each case
     seconds   simulated times of the runs on which the claim is based, s
-    cut       longest simulated time (s), in the full study, of those runs that this study shortens and that did not
-              fail; None if there are no such runs
+    cut       for a study that shortens runs: the longest simulated time (s) that one of the shortened runs has in the
+              full study. Runs that failed are left out; None if no run is left
     notes     reasons why the verdict may change, such as a longer study or another computer
     """
 

@@ -206,7 +206,7 @@ def _regions(results: Results) -> list[Finding]:
     here += f"{found['middle']:.3f} of the others form one region"
     holds = found["sides"] >= 0.9 and found["center"] == 0.0 and found["middle"] >= 0.9
     figures = {"sides": found["sides"], "center": found["center"], "middle": found["middle"]}
-    return [Finding("dark: tumbles within T = 100", here, verdict_of(holds), figures)]
+    return [Finding("a dark cell is a start that tumbles within T = 100", here, verdict_of(holds), figures)]
 
 
 def _share(results: Results) -> list[Finding]:

@@ -226,7 +226,10 @@ class Actuators:
             )
 
     def _within_range(self, actuator: Actuator, driving: int) -> Actuator:
-        """The actuator, with the range of the total actuator force on its joint as an effort limit.
+        """The actuator, with its joint's `actuatorfrcrange` as an effort limit.
+
+        MuJoCo limits the sum of the forces of all actuators of a joint. If there are several, each one gets the whole
+        range as its limit, and a note is added.
 
         driving  number of actuators that drive the joint
         """

@@ -57,7 +57,9 @@ def _layout(contact: SphereContact) -> dict[str, int]:
 
 
 class ContactNumbers:
-    """The exact numbers of contacts in a file: the <numeric> elements whose names begin with PREFIX.
+    """Properties of contacts, such as points and stiffness, in <numeric> elements whose names begin with PREFIX.
+
+    An export writes them, because the geoms and pairs of MJCF have these properties only up to rounding, or not at all.
 
     root  the <mujoco> element of the file
     """

@@ -11,7 +11,8 @@ of a Mechanism follow only up to rounding. A <numeric> has the numbers themselve
     armswing.weld.WELD     x axis, y axis and z axis of the first site, and then those of the second
     armswing.offset.NAME   offset of the constraint NAME between joint positions
 
-They are read only where they agree with the rest of the file to SAME, so that an edited file is read as edited.
+These numbers are used only where they differ from the rest of the file by at most SAME. Where somebody has edited the
+rest of the file, they differ by more, and the edited values are used.
 """
 
 from __future__ import annotations
@@ -87,7 +88,10 @@ class ExactNumbers:
         return replace(body, inertia=(a, b, c, d, e, f))
 
     def joint(self, joint: Joint) -> Joint:
-        """The joint with its exact points, axis and rotation, if the file has ones that agree with the joint's own."""
+        """The joint with the points, axis and rotation that <custom> has for it.
+
+        The joint is unchanged if <custom> has none, or if they differ from the joint's by more than rounding.
+        """
         found = np.array(self._numbers(f"{JOINT}{joint.name}", numbers_of_joint(joint), 1.0, "the joint"))
         point, child_point, axis = (tuple(part) for part in found[:9].reshape(3, 3).tolist())
         rotation = rows(found[9:].reshape(3, 3))

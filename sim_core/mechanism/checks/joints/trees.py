@@ -5,6 +5,8 @@ from __future__ import annotations
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.description import GROUND, Mechanism
 
+OTHERS = "set coordinates='absolute' or 'joint'"
+
 
 def check_tree(mechanism: Mechanism, owner: str) -> None:
     """Raise InvalidMechanism with a one-line message for a loop, a joint listed before its parent's joint, or a body
@@ -38,19 +40,19 @@ def check_one_axis(mechanism: Mechanism, owner: str) -> None:
     """
     head = f"{owner}: coordinates='absolute_angle' requires revolute joints about one axis, and no beams, but"
     if mechanism.beams:
-        raise InvalidMechanism(f"{head} the mechanism has beams ({len(mechanism.beams)}); use other coordinates")
+        raise InvalidMechanism(f"{head} the mechanism has beams ({len(mechanism.beams)}); {OTHERS}")
     axis = mechanism.moving_joints[0].axis
     for joint in mechanism.joints:
         if joint.kind not in ("revolute", "fixed"):
-            raise InvalidMechanism(f"{head} joint {joint.name!r} is {joint.kind}; use other coordinates")
+            raise InvalidMechanism(f"{head} joint {joint.name!r} is {joint.kind}; {OTHERS}")
         if joint.kind == "revolute" and joint.axis != axis:
             raise InvalidMechanism(
                 f"{head} joint {joint.name!r} has the axis {joint.axis}, which differs from the axis {axis} of the "
-                "first moving joint; use other coordinates"
+                f"first moving joint; {OTHERS}"
             )
         turned = [sum(row[k] * axis[k] for k in range(3)) for row in joint.rotation]
         if max(abs(a - b) for a, b in zip(turned, axis, strict=True)) > 1e-12:
             raise InvalidMechanism(
                 f"{head} the rotation of joint {joint.name!r} turns the axis {axis}, which all joints must share; "
-                "use other coordinates"
+                f"{OTHERS}"
             )
