@@ -76,7 +76,7 @@ def test_eight_hand_overs_in_a_row_of_three_links_along_bars(trunk: str) -> None
 
 def test_eight_hand_overs_in_a_row_of_three_links_along_a_cable_that_is_not_as_believed() -> None:
     trunk, arms = plan_of("gibbon_trunk"), plan_of("gibbon_cable")
-    assert {"links": 3, "trunk": "actuated", **arms.sim.parameters} == trunk.sim.parameters
+    assert {**arms.sim.parameters, "links": 3, "trunk": "actuated"} == trunk.sim.parameters
     assert trunk.nodes[0].params["parameters"] == arms.nodes[0].params["parameters"]
     controller, _, outputs = run("gibbon_trunk", 18.0)
     assert controller["hand_overs"] == 8
