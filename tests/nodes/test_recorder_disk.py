@@ -266,7 +266,8 @@ def test_a_command_whose_output_finds_no_room_says_so(
     code = armswing(["export", str(path), "--csv", str(tmp_path / "csv")])
     file_size_limit(None)
     assert code == 1
-    assert capsys.readouterr().err == "armswing: the output: File too large; the file is incomplete\n"
+    told = f"armswing: {tmp_path}/csv/arm.state.csv: File too large; this file was not written\n"
+    assert capsys.readouterr().err == told
     assert armswing(["export", str(path), "--csv", "/sys/csv"]) == 1
     assert capsys.readouterr().err.startswith("armswing: /sys/csv: ")
 

@@ -124,8 +124,8 @@ def _check_host(host: str, peer: Peer, registry_host: str) -> None:
         raise PermissionRefused(f"the registry cannot check the key of the computer: {error}") from None
     if host == registry_host or known.get(host) != peer.key:
         raise PermissionRefused(
-            f"{peer.text} may not register a node of host {host!r}, because the allow-list has another key under that "
-            f"name; start the node on host {host!r}, or rename the peer's key in the registry's allow-list to {host!r}"
+            f"{peer.text} may not register a node of host {host!r}, because its key does not have that name in the "
+            f"allow-list; start the node on host {host!r}, or name the key {host!r} in the registry's allow-list"
         )
 
 

@@ -127,7 +127,7 @@ def test_a_joint_that_left_its_limits_is_named_with_its_farthest_position() -> N
     position = np.zeros(3)
     seen = JointLimitMonitor(SimpleNamespace(moving_joints=joints), position)
     for position[:] in ([0.4, -0.5, 1e3], [-0.2, -0.509, 0.0], [0.1, 9.0, 0.0]):
-        seen.see()
+        seen.update()
     assert seen.to_plain() == {"lift": {"position": 0.4, "lower": 0.0, "upper": 0.14, "unit": "m"}}
     summary = Summary(plan="p", robot="it", mode="fast")
     summary.take_simulation({"beyond_limits": seen.to_plain()})

@@ -118,19 +118,27 @@ def attempts(scene: Scene) -> list[tuple[str, dict[str, Any], str]]:
         ),
         ("register", colleague.entry("swing_up"), "the plan gives this node to host 'robot'"),
         ("register", mine | {"host": "desk"}, "key 'colleague' at .* may not register a node of host 'desk'"),
-        ("register", mine | {"host": "nowhere"}, "may not register a node of host 'nowhere', because this key is not"),
+        ("register", mine | {"host": "nowhere"}, "may not register a node of host 'nowhere', because its key does not"),
         (
             "register",
             mine | {"remote_endpoints": colleague.ends(scene.robot.key)},
-            "with the public key of the computer",
+            "where KEY is the public key of the computer",
         ),
-        ("register", mine | {"remote_endpoints": colleague.ends(scene.own)}, "with the public key of the computer"),
+        (
+            "register",
+            mine | {"remote_endpoints": colleague.ends(scene.own)},
+            "where KEY is the public key of the computer",
+        ),
         (
             "register",
             mine | {"remote_endpoints": {"data": "tcp://127.0.0.1:4001"}},
-            "with the public key of the computer",
+            "where KEY is the public key of the computer",
         ),
-        ("register", mine | {"remote_endpoints": {"data": "ipc:///tmp/x"}}, "with the public key of the computer"),
+        (
+            "register",
+            mine | {"remote_endpoints": {"data": "ipc:///tmp/x"}},
+            "where KEY is the public key of the computer",
+        ),
         ("unregister", {"name": "sim"}, "name 'sim' belongs to host 'desk', not to key 'colleague'"),
         ("unregister", {"name": "swing_up"}, "name 'swing_up' belongs to host 'robot', not to key 'colleague'"),
         ("ready", {"name": "swing_up"}, "name 'swing_up' belongs to host 'robot'"),
@@ -152,7 +160,7 @@ def test_an_allowed_key_takes_no_name_of_another_host(scene: Scene, caplog: pyte
     assert said[0].startswith(
         "registry: refused 1 calls of \"key 'colleague' at 127.0.0.1\": register: name 'sim' is taken"
     )
-    assert "; key 'colleague' at 127.0.0.1 may not register a node of host 'desk', because this key is" in said[0]
+    assert "; key 'colleague' at 127.0.0.1 may not register a node of host 'desk', because its key does" in said[0]
 
 
 def test_an_allowed_key_has_names_of_its_own_and_gives_them_back(scene: Scene) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import warnings
 from collections.abc import Callable
@@ -164,13 +163,6 @@ def suite_file_is_read_again(name: str, folder: Path) -> None:
 needs_suite = pytest.mark.skipif(
     not suite_files(), reason="dm-control is not installed: pip install --no-deps dm-control"
 )
-SAMPLE = random.Random(4).sample([*suite_files()], 6) if suite_files() else []
-
-
-@needs_suite
-@pytest.mark.parametrize("name", SAMPLE)
-def test_files_of_the_suite_are_the_same_mechanisms_after_their_exports(name: str, tmp_path: Path) -> None:
-    suite_file_is_read_again(name, tmp_path)
 
 
 @pytest.mark.soak
