@@ -46,6 +46,7 @@ VIEWER = (
 GATHER_S = 0.7  # time to collect statuses, out of the 5 s in which a launch ends
 ANSWER_S = 0.5
 ENDING_S = 0.2  # longest time from the last step of the simulation until the launch knows of it
+FAILING_S = 2.0  # longest time from the status of a failed node until its process ends
 MILESTONE_MISSED = ALL_REFUSED = VERDICT_FAILED = ROBOT_STOPPED = 1
 VERDICT_NOT_CERTAIN = 3
 
@@ -189,7 +190,8 @@ class Launch:
             if self._watch(lambda: self._supervisor.ready and self._remote_nodes.ready, STARTING_TICK_S):
                 self._file_watch = file_watch
                 self._resume()
-                self._watch(self._is_over, RUNNING_TICK_S)
+                if self._watch(self._is_over, RUNNING_TICK_S):
+                    self._await_failures()
             self._ended_at = time.monotonic()
             self._gather()
         finally:
@@ -233,6 +235,24 @@ class Launch:
             self._remote_nodes.look(self._supervisor.ready)
             self._display.update(self._observer.time, self._lines())
         return True
+
+    def _await_failures(self) -> None:
+        """Note a node that failed shortly before the simulation ended, whose process has not ended yet.
+
+        Such a node has published that it failed. In mode "fast", a whole run may take less time than the end of a
+        process.
+        """
+        deadline = time.monotonic() + FAILING_S
+        while True:
+            self._failure = self._supervisor.poll()
+            failing = [name for name in self._names if self._is_failing(name)]
+            if self._failure is not None or not failing or time.monotonic() > deadline or self._signal:
+                return
+            self._observer.receive(STARTING_TICK_S)
+
+    def _is_failing(self, name: str) -> bool:
+        child, status = self._supervisor.children.get(name), self._observer.status.get(name)
+        return child is not None and child.state == "running" and status is not None and status.state == "failed"
 
     def _resume(self) -> None:
         self._observer.expect_state(resolve("state", self.plan.sim.robot_name))

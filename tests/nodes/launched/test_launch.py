@@ -134,6 +134,14 @@ def test_a_node_that_raises_gives_its_exit_code_and_its_traceback(ground: Any) -
     assert "node 'damper' failed" in done.stdout
 
 
+def test_a_node_that_raises_just_before_the_end_of_a_fast_run_gives_its_exit_code(ground: Any) -> None:
+    """The run takes less time than the end of the node's process."""
+    node = ground.node("Damper", more="params = { fails_at = 0.3 }")
+    done = ground.run("launch", ground.launch_file(node, mode="fast", more="duration_s = 2.0\n"))
+    assert done.returncode == 1
+    assert re.search(r"ended +node 'damper' failed: RuntimeError: the damper is on fire, exit code 1", done.stdout)
+
+
 def test_a_viewer_that_cannot_open_is_said_so_and_the_run_goes_on(ground: Any) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
         ground.environment.pop(name, None)
