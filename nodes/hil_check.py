@@ -26,9 +26,11 @@ SETTLE_S = 1.0  # time at rest before the first motion
 HOLD_S = 0.3  # time at rest at the end of each motion
 LEAST, MOST = 0.3, 3.0  # measured motion as a share of the commanded one
 LEAST_SURE, MOST_SURE = 0.7, 1.4  # the same, without a note
+OLDEST_S = 0.15  # largest age of the measured state by which a motion is judged
 OTHERS = 0.5  # largest motion of a joint that should stand still, as a share of its amplitude
 SLOW_S, TOO_SLOW_S = 0.02, 0.1  # round trip to the driver, 99 % of all
 UNSURE_S = 2e-3  # uncertainty of the driver's clock
+SILENT = "is the driver running, and its connection good?"
 REVERSED = "its motor or its encoder is reversed"
 AT_REST = "motor off or reversed, encoder reversed or its zero elsewhere than the servo's, or commands late"
 LARGEST = {"amplitude_deg": 15.0, "amplitude_mm": 50.0}
@@ -96,6 +98,8 @@ class HilCheck(Node):
         self._motions: dict[str, dict[str, float]] = {}  # {moved joint: {joint: motion at its end}}
         self._work: dict[str, float] = {}  # {joint: sum of measured velocity times measured motion}
         self._stamps: list[float] = []
+        self._measured_at = 0.0  # simulation time at which the last measured state arrived, s
+        self._ages: dict[str, float] = {}  # {moved joint: age of the measured state at the motion's end, s}
         self._failed = ""  # joint that went too far
         self._fell: dict[str, float] = {}  # {joint that went too far while it was held at rest: its motion}
         self._tracks = ClockTracks()
@@ -138,6 +142,7 @@ class HilCheck(Node):
 
     def _measure(self, state: RobotState) -> None:
         self._stamps.append(state.timestamp)
+        self._measured_at = self._now
         place = {n: (q, v) for n, q, v in zip(state.name, state.position, state.velocity, strict=False)}
         for joint, (position, velocity) in place.items():
             if joint in self._place:
@@ -230,7 +235,7 @@ class HilCheck(Node):
                 other: place[0] - self._start[other] for other, place in self._place.items() if other in self._start
             }
             if self._params.move_s < part_s <= one_s:
-                self._motions[joint] = moved
+                self._motions[joint], self._ages[joint] = moved, now - self._measured_at
             if size and abs(moved.get(joint, 0.0)) > MOST * abs(size):
                 self._failed, self._motions[joint] = joint, moved
         value = [goal[joint] for joint in self._servos.values()]
@@ -306,7 +311,9 @@ class HilCheck(Node):
             share = moved.get(joint, 0.0) / size
             text = f"{100 * share:.0f} % of {size:+.4g}"
             far = [k for k, held in self._sizes.items() if k != joint and abs(moved.get(k, 0.0)) > OTHERS * held]
-            if self._stops and share < LEAST:
+            if (age := self._ages.get(joint, 0.0)) > OLDEST_S:
+                yield CheckFinding(subject, "no go", f"not judged, as no measured state came for {age:.2g} s: {SILENT}")
+            elif self._stops and share < LEAST:
                 yield CheckFinding(subject, "no go", f"{text}: the guard of {', '.join(self._stops)} stopped the robot")
             elif joint == self._failed or share > MOST:
                 way = f": {REVERSED}" if share < 0.0 else ""
@@ -339,7 +346,8 @@ class HilCheck(Node):
             gaps = np.diff(self._stamps)
             middle, longest = float(np.median(gaps)), float(gaps.max())
             rate = f"every {1e3 * middle:.3g} ms, longest gap {1e3 * longest:.3g} ms"
-            yield CheckFinding("measured states", "go" if longest <= 5.0 * middle + 1e-3 else "note", rate)
+            result = "go" if longest <= 5.0 * middle + 1e-3 else "note" if longest <= OLDEST_S else "no go"
+            yield CheckFinding("measured states", result, rate)
         if not self._trips:
             yield CheckFinding("link", "note", "not measured: round trips are made in mode realtime")
             return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from nodes.recording.reader import Recording
 TIMELINE = "sim_time"
 STAMPS = ("log_time", "timestamp", "seq", "sent_ns")  # of a message itself: the timeline has the time
 POSES, EVENT = "body_poses", "event"
+STALLED_S = 5.0  # in which a file that is written grows
 LINE_WIDTH = rr.Radius.ui_points(1.5)
 FOOTER, FOOTER_BYTES = b"FOOT", 64  # at the end of a complete file
 GREY = "#8a8f98"  # of a shape without a colour
@@ -53,9 +56,28 @@ def _write(recording: Recording, path: Path) -> int:
             curves += _send_curves(stream, topic, fields)
     if recording.description is not None:
         _send_shapes(stream, recording.description)
-    stream.flush()
+    _flush(stream, path)
     stream.disconnect()
     return curves
+
+
+def _flush(stream: rr.RecordingStream, path: Path) -> None:
+    """Wait until all data are in the file. Raises OSError if the file stops growing before.
+
+    Without a time limit, a flush of Rerun's never returns if the file could not be written.
+    """
+    size = -1
+    while True:
+        began = monotonic()
+        try:
+            stream.flush(timeout_sec=STALLED_S)
+            return
+        except RuntimeError as error:
+            if monotonic() - began < STALLED_S:  # an error that Rerun reports
+                raise
+            before, size = size, path.stat().st_size if path.exists() else 0
+            if size <= before:
+                raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
 
 
 def _is_closed(path: Path) -> bool:
