@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import atexit
 import os
 import re
 from pathlib import Path
@@ -64,7 +64,7 @@ def _write(recording: Recording, path: Path) -> int:
 def _flush(stream: rr.RecordingStream, path: Path) -> None:
     """Wait until all data are in the file. Raises OSError if the file stops growing before.
 
-    Without a time limit, a flush of Rerun's never returns if the file could not be written.
+    Without a time limit, Rerun may wait for ever where the file could not be written, here and at the program's end.
     """
     size = -1
     while True:
@@ -77,7 +77,8 @@ def _flush(stream: rr.RecordingStream, path: Path) -> None:
                 raise
             before, size = size, path.stat().st_size if path.exists() else 0
             if size <= before:
-                raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
+                atexit.unregister(rr.rerun_shutdown)  # waits for the file, too
+                raise OSError("the file does not grow") from error
 
 
 def _is_closed(path: Path) -> bool:

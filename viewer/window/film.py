@@ -147,6 +147,8 @@ def _encoder(path: Path, film: Film) -> Iterator[Callable[[bytes], None]]:
     try:
         writer.send(None)
         yield writer.send
+    except InterruptedError:  # the film was stopped
+        raise
     except OSError as error:
         raise OSError(f"ffmpeg ended before it had written the film {film.path}: {error}") from error
     finally:
