@@ -77,8 +77,16 @@ def _flush(stream: rr.RecordingStream, path: Path) -> None:
                 raise
             before, size = size, path.stat().st_size if path.exists() else 0
             if size <= before:
-                atexit.unregister(rr.rerun_shutdown)  # waits for the file, too
+                atexit.unregister(rr.rerun_shutdown)  # waits for the file, as the stream's end does
+                stream.__class__ = _Abandoned
                 raise OSError("the file does not grow") from error
+
+
+class _Abandoned(rr.RecordingStream):  # type: ignore[misc]
+    """A stream that is not ended, because its file cannot be written."""
+
+    def __del__(self) -> None:
+        pass
 
 
 def _is_closed(path: Path) -> bool:
