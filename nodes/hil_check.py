@@ -27,6 +27,7 @@ HOLD_S = 0.3  # time at rest at the end of each motion
 LEAST, MOST = 0.3, 3.0  # measured motion as a share of the commanded one
 LEAST_SURE, MOST_SURE = 0.7, 1.4  # the same, without a note
 OLDEST_S = 0.15  # largest age of the measured state by which a motion is judged
+LONGEST_S = 1.0  # largest gap between measured states: a longer one is a driver that stood still, not a busy computer
 OTHERS = 0.5  # largest motion of a joint that should stand still, as a share of its amplitude
 SLOW_S, TOO_SLOW_S = 0.02, 0.1  # round trip to the driver, 99 % of all
 UNSURE_S = 2e-3  # uncertainty of the driver's clock
@@ -346,7 +347,7 @@ class HilCheck(Node):
             gaps = np.diff(self._stamps)
             middle, longest = float(np.median(gaps)), float(gaps.max())
             rate = f"every {1e3 * middle:.3g} ms, longest gap {1e3 * longest:.3g} ms"
-            result = "go" if longest <= 5.0 * middle + 1e-3 else "note" if longest <= OLDEST_S else "no go"
+            result = "go" if longest <= 5.0 * middle + 1e-3 else "note" if longest <= LONGEST_S else "no go"
             yield CheckFinding("measured states", result, rate)
         if not self._trips:
             yield CheckFinding("link", "note", "not measured: round trips are made in mode realtime")

@@ -393,7 +393,7 @@ class CommandGuard:
         self.clamps += len(causes)
         for k, cause in causes.items():
             joint, commanded, value = self.envelope.joints[k], float(self._goal[k]), float(given[k])
-            line = f"{MODES[self._mode[k]]} {commanded:.4g} of {joint} is limited by {cause}: {value:.4g}"
+            line = f"{MODES[self._mode[k]]} {commanded:.4g} of {joint} becomes {value:.4g} (limit: {cause})"
             self._report(now, Intervention("guard_clamp", cause, line, joint, commanded, value))
 
     def _commands(self, given: Vector, joints: Sequence[int]) -> list[Guarded]:

@@ -124,7 +124,7 @@ def test_a_verdict_names_the_guards_that_stopped_the_robot_or_limited_commands()
 
     until(10)
     assert "guard" not in str(node.verdict)
-    said(node, "event", stop("guard_clamp", part="a", detail="position 3 of a is limited by upper: 1"))
+    said(node, "event", stop("guard_clamp", part="a", detail="position 3 of a becomes 1 (limit: upper)"))
     until(20)
     assert node.verdict.outcome == "passed"
     limited = "hardware: commands were limited by upper of a of a, first at t = 0.100 s"

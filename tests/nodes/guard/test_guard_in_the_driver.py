@@ -197,7 +197,9 @@ def test_the_latest_clamped_command_is_known_with_its_time() -> None:
         run.step(100)
         assert driver.limited == ""
         run.step(600)
-        assert re.fullmatch(r"t = 0\.\d{3} s: position 0\.\d+ of joint_\d is limited by \w+: 0\.\d+", driver.limited)
+        assert re.fullmatch(
+            r"t = 0\.\d{3} s: position 0\.\d+ of joint_\d becomes 0\.\d+ \(limit: \w+\)", driver.limited
+        )
         saved, line = driver.snapshot(), driver.limited
         run.step(100)
         driver.restore(saved, [])

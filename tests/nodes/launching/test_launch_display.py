@@ -247,7 +247,7 @@ def test_the_summary_says_when_and_why_and_for_how_long_a_guard_stopped_the_robo
 
 
 def test_the_summary_says_that_a_guard_limited_commands(make_plan: Callable[..., Plan], domain: int) -> None:
-    limited = "t = 1.000 s: position 2 of elbow is limited by upper: 1"
+    limited = "t = 1.000 s: position 2 of elbow becomes 1 (limit: upper)"
     last = Status(node="driver", counters={"clamps": 12}, limited=limited)
     with Registry(domain) as registry:
         launch = Launch(make_plan(), cast("Any", Silent(last)), Display(None), 0.0, registry)
