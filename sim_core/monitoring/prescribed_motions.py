@@ -47,7 +47,7 @@ class _Motion:
         """Positions, velocities and accelerations (3, n) at the times (n,)."""
         return np.array([np.array(row).ravel() for row in self._read(times.reshape(1, -1))])
 
-    def see(self, times: np.ndarray) -> None:
+    def extend(self, times: np.ndarray) -> None:
         """Extend the range and the largest velocity of the motion by those at the times (n,)."""
         g, v, _ = self._at(times)
         g, v = g[np.isfinite(g)], v[np.isfinite(v)]
@@ -109,7 +109,7 @@ class PrescribedMotions:
         for first in range(begin, end, 4096):
             times = self._h * np.arange(first, min(first + 4096, end) + 1)
             for motion in self._motions:
-                motion.see(times)
+                motion.extend(times)
                 if motion.name not in idle and motion.name not in self._named:
                     yield from self._check(motion, times)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
+from nodes.recording.new_file import new_file
 from nodes.sweeps.cells import ENDED, LOST, PASSED, Row, values_text
 from nodes.sweeps.design import Sweep
 from nodes.sweeps.report.tables import in_order
@@ -50,9 +50,8 @@ def write_junit(folder: Path, sweep: Sweep, rows: Mapping[int, Row]) -> Path | N
     tree = ElementTree.Element("testsuites")
     tree.append(suite)
     ElementTree.indent(tree)
-    part = folder / f".{JUNIT}.part"
-    ElementTree.ElementTree(tree).write(part, encoding="utf-8", xml_declaration=True)
-    os.replace(part, folder / JUNIT)
+    with new_file(folder / JUNIT) as part:
+        ElementTree.ElementTree(tree).write(part, encoding="utf-8", xml_declaration=True)
     return folder / JUNIT
 
 

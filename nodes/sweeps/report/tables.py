@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import importlib.util
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -92,9 +91,8 @@ def _write_parquet(path: Path, sweep: Sweep, rows: Sequence[Row], figures: Seque
     for place, name in enumerate(header(sweep, figures)):
         values = [line[place] for line in lines]
         columns[name] = _column(values)
-    part = path.with_name(f".{path.name}.part")
-    parquet.write_table(pyarrow.table(columns), part)
-    os.replace(part, path)
+    with new_file(path) as part:
+        parquet.write_table(pyarrow.table(columns), part)
 
 
 def _column(values: list[Any]) -> Any:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from robots.importing.mjcf.exact_numbers import SAME, custom_numbers
 from robots.importing.notes import Notes
 from robots.importing.xml_reader import Element
 from sim_core.mechanism import SphereContact
@@ -28,7 +29,6 @@ from sim_core.mechanism.quantities import value_of
 from sim_core.spatial import rotation_from_quaternion
 
 PREFIX = "armswing.contact."
-SAME = 1e-9  # m, or relative to numbers above 1: agreement of the numbers with the geoms
 PARAMETERS = {"stiffness": 1, "exponent": 1, "dissipation": 1, "slip_velocity": 1}
 GEOMETRY = {"radius": 1, "center": 3, "other_point": 3}
 
@@ -65,15 +65,8 @@ class ContactNumbers:
     """
 
     def __init__(self, root: Element) -> None:
-        self._elements: dict[str, Element] = {}  # by name of the contact
-        for custom in root.all("custom"):
-            for element in custom.all("numeric"):
-                name = element.attributes.get("name", "")
-                if name.startswith(PREFIX):
-                    element.label = f"numeric {name!r}"
-                    if name.removeprefix(PREFIX) in self._elements:
-                        element.fail("two <numeric> have this name; names must be unique")
-                    self._elements[name.removeprefix(PREFIX)] = element
+        elements = custom_numbers(root, PREFIX)
+        self._elements = {name.removeprefix(PREFIX): element for name, element in elements.items()}
         pairs = [pair for holder in root.all("contact") for pair in holder.all("pair")]
         self._pairs = {pair.attributes.get("name", "") for pair in pairs}
 

@@ -62,6 +62,23 @@ def largest_moment(inertia: Sequence[float]) -> float:
     return max(map(abs, inertia[:3]))
 
 
+def custom_numbers(root: Element, *prefixes: str) -> dict[str, Element]:
+    """{name: element} of the <numeric> elements of a file whose names begin with one of the prefixes.
+
+    Raises InvalidMechanism if two of them have the same name.
+    """
+    found: dict[str, Element] = {}
+    for custom in root.all("custom"):
+        for element in custom.all("numeric"):
+            name = element.attributes.get("name", "")
+            if name.startswith(prefixes):
+                element.label = f"numeric {name!r}"
+                if name in found:
+                    element.fail("two <numeric> have this name; names must be unique")
+                found[name] = element
+    return found
+
+
 class ExactNumbers:
     """The <numeric> elements of a file with exact numbers of bodies, joints and constraints.
 
@@ -70,16 +87,7 @@ class ExactNumbers:
 
     def __init__(self, root: Element, notes: Notes) -> None:
         self._notes = notes
-        self._elements: dict[str, Element] = {}
-        for custom in root.all("custom"):
-            for element in custom.all("numeric"):
-                name = element.attributes.get("name", "")
-                if name.startswith((INERTIA, JOINT, WELD, OFFSET)):
-                    element.label = f"numeric {name!r}"
-                    if name in self._elements:
-                        element.fail("two <numeric> have this name; names must be unique")
-                    self._elements[name] = element
-        self._unused = dict(self._elements)
+        self._unused = custom_numbers(root, INERTIA, JOINT, WELD, OFFSET)
 
     def body(self, body: Body) -> Body:
         """The body with its exact inertia, if the file has one that agrees with the body's inertia."""
