@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from nodes.client import Client
 from nodes.hil.report.reading import read_case
 from nodes.hil.report.verdict import Compared, limits_of
 from nodes.hosting.hosted import HostedNode
+from nodes.hosting.timing.clock_asker import steady_clock
 from nodes.messages import PeerClock, RobotState
 from nodes.node import Context, Node
 from nodes.plan.files.file import load_plan
@@ -226,6 +228,20 @@ def test_a_watch_asks_every_node_and_tells_a_step(run: Any, domain: int, until: 
         assert abs(each.offset_s) < 5.0 * each.uncertainty_s
     running.call("sensors", "set_parameters", offset_s=-2.0)
     until(lambda: running.call("watch", "status")["counters"]["clock_steps"] == 1)
+
+
+def test_an_interruption_while_the_clocks_are_compared_leaves_no_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    true_clock, calls = time.time_ns, iter(range(1000))
+
+    def interrupted() -> int:
+        now = true_clock()
+        if next(calls) == 0:
+            time.sleep(0.2)
+        return now
+
+    monkeypatch.setattr("nodes.hosting.timing.clock_asker.time.time_ns", interrupted)
+    steady = steady_clock()
+    assert abs(steady() - true_clock()) < 100_000_000
 
 
 def test_only_the_servers_states_say_that_time_was_put_back() -> None:
