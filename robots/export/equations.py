@@ -17,13 +17,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import casadi as ca
+import numpy as np
 import sympy
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
 from robots.export.native import identifier
 from sim_core.derivation.equations import derive
-from sim_core.kernels.c_source import Signature, c_function
+from sim_core.kernels.c_source import Signature, c_function, number
 from sim_core.kernels.program import Program, program_of
 from sim_core.mechanism import Mechanism
 
@@ -43,6 +45,22 @@ CASES = (sympy.Abs, sympy.Max, sympy.Min, sympy.Piecewise, sympy.floor, sympy.si
 
 
 @dataclass(frozen=True)
+class ShapeTable:
+    """Shape functions of a beam at a contact point: a table of polynomial coefficients, with one row per element.
+
+    name    name of the contact
+    place   expression graph of the row index, which is rounded down
+    values  (number of rows, width) numbers
+    row     symbols (width,) that stand for the numbers of the row in the equations
+    """
+
+    name: str
+    place: Program
+    values: np.ndarray
+    row: tuple[sympy.Symbol, ...]
+
+
+@dataclass(frozen=True)
 class Equations:
     """Equations of motion M a + J' lam = f, J a = gamma of a mechanism, as SymPy expressions.
 
@@ -53,6 +71,7 @@ class Equations:
     coordinates  names of the coordinates in the description
     rows         names of the constraint rows
     named        (symbol, expression) of each value that occurs several times, in order; empty for simplified equations
+    tables       shape functions of the beams, on which the equations depend too
     """
 
     robot: str
@@ -65,11 +84,13 @@ class Equations:
     J: sympy.Matrix
     gamma: sympy.Matrix
     program: Program
+    tables: tuple[ShapeTable, ...] = ()
 
     @property
     def arguments(self) -> list[sympy.Symbol]:
-        """All symbols on which the equations depend, in the order t, q, v, u, p."""
-        return [symbol for symbols in self.inputs.values() for symbol in symbols]
+        """All symbols on which the equations depend, in the order t, q, v, u, p, then those of the rows of `tables`."""
+        rows = [table.row for table in self.tables]
+        return [symbol for symbols in [*self.inputs.values(), *rows] for symbol in symbols]
 
     def function(self) -> Any:
         """Numerical function of `arguments` that returns the arrays M, f, J and gamma."""
@@ -84,7 +105,8 @@ def equations(mechanism: Mechanism) -> Equations:
     """Equations of motion of a mechanism in the coordinates of its description, with all constraints active."""
     derivation = derive(mechanism)
     first = mechanism.constraint_modes[0].name
-    program = program_of(derivation.functions[f"{first}.terms"])
+    kernel = f"{first}.terms"
+    program = program_of(derivation.functions[kernel])
     coordinates = tuple(map(str, derivation.facts["coordinate_names"]))  # type: ignore[call-overload]
     rows = tuple(map(str, derivation.facts["row_names"]))  # type: ignore[call-overload]
     taken: set[str] = set()
@@ -97,8 +119,9 @@ def equations(mechanism: Mechanism) -> Equations:
         "p": tuple(_unique(name, taken) for name in mechanism.parameter_names),
     }
     symbols = {key: tuple(sympy.Symbol(name, real=True) for name in each) for key, each in inputs.items()}
+    tables = tuple(_shape_table(name, *derivation.tables[name], taken) for name in derivation.uses.get(kernel, ()))
     simple = len(program.nodes) <= SIMPLIFIED
-    values, named = _values(program, symbols, not simple)
+    values, named = _values(program, symbols | {f"row_{table.name}": table.row for table in tables}, not simple)
     n, n_rows = len(coordinates), len(rows)
     shapes = {"M": (n, n), "f": (n, 1), "J": (n_rows, n), "gamma": (n_rows, 1)}
     parts = {}
@@ -106,7 +129,13 @@ def equations(mechanism: Mechanism) -> Equations:
         cells = [values[program.results[result, i + height * k]] for i in range(height) for k in range(width)]
         parts[name] = sympy.Matrix(height, width, [_decimal(_simplified(cell) if simple else cell) for cell in cells])
     shared = tuple((symbol, _decimal(value)) for symbol, value in named)
-    return Equations(mechanism.name, coordinates, rows, symbols, shared, **parts, program=program)
+    return Equations(mechanism.name, coordinates, rows, symbols, shared, **parts, program=program, tables=tables)
+
+
+def _shape_table(name: str, place: ca.Function, values: np.ndarray, taken: set[str]) -> ShapeTable:
+    symbol = _unique(f"{name}_shape", taken)
+    row = tuple(sympy.Symbol(f"{symbol}_{k}", real=True) for k in range(values.shape[1]))
+    return ShapeTable(name, program_of(place), values, row)
 
 
 def _unique(name: str, taken: set[str], endings: tuple[str, ...] = ()) -> str:
@@ -270,8 +299,11 @@ def written(mechanism: Mechanism, form: str) -> str:
 
 def is_readable(found: Equations) -> bool:
     """Whether the equations are written out: those of at most READABLE coordinates, and those of at most
-    MOST_OPERATIONS operations whose coordinates outnumber the constraint rows by READABLE at most.
+    MOST_OPERATIONS operations whose coordinates outnumber the constraint rows by READABLE at most. Equations that
+    depend on tables are not written out.
     """
+    if found.tables:
+        return False
     n, rows = len(found.coordinates), len(found.rows)
     return n <= READABLE or (n - rows <= READABLE and _operations(found).total() <= MOST_OPERATIONS)
 
@@ -363,22 +395,64 @@ def _as_sympy(found: Equations) -> str:
 def _as_c(found: Equations) -> str:
     name = f"{identifier(found.robot)}_terms"
     outputs = {index: part for index, part in enumerate(PARTS) if found.program.result_sizes[index]}
-    inputs = {index: x for index, x in enumerate(found.program.input_names) if x in found.inputs}
-    signature = Signature(name, inputs, outputs)
+    rows = {f"row_{table.name}": f"row_{identifier(table.name)}" for table in found.tables}
+    inputs = {
+        index: rows.get(x, x) for index, x in enumerate(found.program.input_names) if x in found.inputs or x in rows
+    }
+    signature = Signature(f"{name}_at" if rows else name, inputs, outputs)
     about = [_head(found).partition("\n")[0], "J a = gamma; matrices column by column"]
     about += [f"q[{k}], v[{k}]: {coordinate}" for k, coordinate in enumerate(found.coordinates)]
     about += [f"row {k} of J and gamma: {row}" for k, row in enumerate(_row_names(found))]
     about += [f"u[{k}]: {symbol}" for k, symbol in enumerate(found.inputs["u"])]
     about += [f"p[{k}]: {symbol}" for k, symbol in enumerate(found.inputs["p"])]
-    return "\n".join(
-        ["/*", *[f" * {line}" for line in about], " */", "#include <math.h>", "", c_function(found.program, signature)]
-    )
+    about += [f"table {table.name}: shape functions of the beam at this contact, by element" for table in found.tables]
+    source = ["/*", *[f" * {line}" for line in about], " */", "#include <math.h>", ""]
+    if not found.tables:
+        return "\n".join([*source, c_function(found.program, signature)])
+    for table in found.tables:
+        source += [*_table_in_c(table, name), ""]
+    source += [f"static {c_function(found.program, signature)}", ""]
+    plain = Signature(name, {k: x for k, x in inputs.items() if x in found.inputs}, outputs)
+    looked_up = [f"{name}_{row}({', '.join(INPUTS)})" if row in rows.values() else row for row in inputs.values()]
+    call = f"    {signature.name}({', '.join([*looked_up, *outputs.values()])});"
+    return "\n".join([*source, plain.prototype(), "{", call, "}"])
+
+
+def _table_in_c(table: ShapeTable, name: str) -> list[str]:
+    """C lines of a table, and of a function that returns its row; at a point beside the beam, a row of NaN."""
+    row = f"{name}_row_{identifier(table.name)}"
+    count, width = table.values.shape
+    place = Signature(f"{row}_place", dict(enumerate(table.place.input_names)), {0: "place"})
+    numbers = [f"    {{{', '.join(map(number, values))}}}," for values in table.values.tolist()]
+    arguments = place.prototype().partition("(")[2].removesuffix(", double *place)")
+    return [
+        f"static {c_function(table.place, place)}",
+        "",
+        f"static const double *{row}({arguments})",
+        "{",
+        f"    static const double rows[{count}][{width}] = {{",
+        *numbers,
+        "    };",
+        f"    static double beside[{width}];",
+        "    double at;",
+        "    int k;",
+        f"    {place.name}({', '.join(place.inputs.values())}, &at);",
+        f"    if (at >= 0.0 && at <= {float(count)})",
+        f"        return rows[at < {float(count)} ? (int)at : {count - 1}];",
+        f"    for (k = 0; k < {width}; k++)",
+        "        beside[k] = NAN;",
+        "    return beside;",
+        "}",
+    ]
 
 
 def _structure(found: Equations) -> str:
     n, ops = len(found.coordinates), _operations(found)
     size = f"{n} coordinates, {ops.total()} operations"
-    lines = [_head(found), "", f"too large to read: {size}; --format c writes the equations as C source", ""]
+    why = f"too large to read: {size}"
+    if found.tables:
+        why = f"not written out, because the beam's shape functions are tables: {size}"
+    lines = [_head(found), "", f"{why}; --format c writes the equations as C source", ""]
     for part in ("M", "J"):
         matrix = getattr(found, part)
         filled = sum(cell != 0 for cell in matrix)

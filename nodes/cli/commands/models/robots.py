@@ -256,8 +256,8 @@ def print_equations(
 
     A robot in absolute coordinates is written in joint coordinates if it has the parameter coordinates; the option
     `--param coordinates=absolute` prevents this. The equations of small systems are simplified. For systems of more
-    than six degrees of freedom, and for systems of many bodies in absolute coordinates, all formats except c show only
-    sizes and structure.
+    than six degrees of freedom, for systems with beams, and for systems of many bodies in absolute coordinates, all
+    formats except c show only sizes and structure.
     """
     import importlib.util
 
@@ -270,8 +270,6 @@ def print_equations(
     mechanism, _ = built(name, param)
     if mechanism.coordinates == "absolute":
         mechanism, _ = built(name, param, as_tree=True)
-    if mechanism.beams:
-        raise InputError(f"robot {name!r} has beams; equations can be printed only for mechanisms of rigid bodies")
     from robots.export.equations import written
 
     with working(f"deriving the equations of {name!r}"):
