@@ -1,11 +1,11 @@
 """Robot in the loop: planted faults are named, clock steps are set right, and nothing is accused wrongly.
 
-    python tests/benchmarks/hil_bars.py [--quick] [--runs 10] [--healthy 100] [--rows backlash,steps]
+    python tests/benchmarks/hil_bars.py [--quick] [--runs 10] [--healthy 100] [--rows backlash,idle_steps]
 
 Each row is run `--runs` times with its own seeds. Lockstep rows run in this process; clock steps are real-time runs of
-launch/hil_robot.toml, on the computer as it is and beside one burner of time for each processor. Exit code 1 where a
-verdict is wrong: "failed" for a robot without a fault, or a planted fault that is not named. "not certain" is no
-wrong verdict on a busy computer.
+launch/hil_robot.toml, on the computer as it is (idle_steps) and beside one burner of time for each processor
+(busy_steps; steps are both). Exit code 1 where a verdict is wrong: "failed" for a robot without a fault, or a planted
+fault that is not named. "not certain" is no wrong verdict on a busy computer.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ def rows(arguments: argparse.Namespace, folder: Path) -> Iterator[tuple[str, str
         for seed in range(runs if name in wanted else 0):
             yield name, judge(folder, seed)
     for is_busy in (False, True):
-        for size_s in STEPS_S if "steps" in wanted else ():
+        own = "busy_steps" if is_busy else "idle_steps"
+        for size_s in STEPS_S if {"steps", own} & set(wanted) else ():
             for seed in range(arguments.runs):
                 with busy(is_busy):
                     live, report = step(folder, size_s, seed)
