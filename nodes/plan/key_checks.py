@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
@@ -38,12 +38,19 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return did_you_mean(word, names) or f"; known are {', '.join(names)}"
 
 
-def convert(value: Mapping[str, Any], kind: type[T], where: Source | str) -> T:
+def convert(
+    value: Mapping[str, Any],
+    kind: type[T],
+    where: Source | str,
+    elsewhere: Callable[[str, type[T]], str] = lambda key, kind: "",
+) -> T:
     """A table of a launch file as a struct of type `kind`.
 
     Raises PlanError if a key is unknown, even if the struct permits unknown keys, or if a value does not fit the key's
     type. The message begins with `where` and names the wrong key and the nearest known key. Inner tables whose type has
     no schema are not checked.
+
+    elsewhere  function of an unknown key and `kind` that returns text about the table to which the key belongs, or ""
     """
     fields = fields_of(kind)
     known = [field.encode_name for field in fields]
@@ -52,7 +59,8 @@ def convert(value: Mapping[str, Any], kind: type[T], where: Source | str) -> T:
         if RENAMED.get(key) in known:
             raise PlanError(f"{at(where, key)}: key {key!r} was renamed to {RENAMED[key]!r}")
         if key not in known:
-            raise PlanError(f"{at(where, key)}: {unknown_key(key, known)}")
+            told = elsewhere(key, kind)
+            raise PlanError(f"{at(where, key)}: {f'unknown key {key!r}{told}' if told else unknown_key(key, known)}")
     if wrong := misfit(value, kind):
         line = f"key {wrong.key!r} {wrong.text}" if wrong.key else wrong
         raise PlanError(f"{at(where, *_path(wrong.key))}: {line}")

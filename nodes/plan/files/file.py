@@ -11,7 +11,7 @@ import msgspec
 
 from nodes.plan.checks import check_duration, check_plan
 from nodes.plan.files.document import project_folder
-from nodes.plan.files.including import Entry, Tables, composed
+from nodes.plan.files.including import Entry, Tables, composed, misplaced
 from nodes.plan.key_checks import PlanError, convert
 from nodes.plan.launch_plan import Milestone, NodePlan, Plan, SimPlan, joined
 from nodes.plan.overrides import override
@@ -83,13 +83,13 @@ def _one_plan(tables: Tables) -> Plan:
         convert({**top, **entry.table}, Plan, entry.source)
         top |= entry.table
     plan = convert(top, Plan, tables.source)
-    plan.sim = convert(sim.table, SimPlan, sim.source)
+    plan.sim = convert(sim.table, SimPlan, sim.source, misplaced)
     plan.milestones = [convert(entry.table, Milestone, entry.source) for entry in tables.milestones]
     return plan
 
 
 def _node(entry: Entry) -> NodePlan:
-    node = convert(entry.table, NodePlan, entry.source)
+    node = convert(entry.table, NodePlan, entry.source, misplaced)
     node.name, node.namespace = joined(entry.namespace, node.name), entry.namespace
     return node
 

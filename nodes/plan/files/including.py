@@ -21,7 +21,7 @@ from nodes.plan.files.conditions import is_true
 from nodes.plan.files.document import Document, project_folder, read_document
 from nodes.plan.files.source import Source
 from nodes.plan.key_checks import PlanError, convert, suggestion
-from nodes.plan.launch_plan import NAME, NAME_LENGTH, PLAIN_KEYS, Milestone, NodePlan, SimPlan, joined
+from nodes.plan.launch_plan import NAME, NAME_LENGTH, PLAIN_KEYS, Milestone, NodePlan, Plan, SimPlan, joined
 from nodes.plan.loading import shortened
 
 PARTS = ("nodes", "milestones", "groups", "include")  # lists of tables, composed in the order of the file
@@ -179,7 +179,7 @@ def _composed(
         )
     for key in document.values:
         if key not in TOP:
-            raise PlanError(f"{source.at(key)}: unknown key {key!r}{_misplaced(key) or suggestion(key, TOP)}")
+            raise PlanError(f"{source.at(key)}: unknown key {key!r}{misplaced(key, Plan) or suggestion(key, TOP)}")
     tables = Tables(source, arguments=declared, warnings=unused(declared, document.values, source))
     composition = _Composition(arguments, project_folder(file), (*parents, file), tables)
     composition.add_plain(document.values, source)
@@ -187,12 +187,17 @@ def _composed(
     return composition.tables
 
 
-def _misplaced(key: str) -> str:
-    """Text about the table to which an unknown key belongs, such as `links` to a node; "" if it is no such key."""
+def misplaced(key: str, here: type[msgspec.Struct]) -> str:
+    """Text about the table to which an unknown key belongs, such as `links` to a node; "" if it is no key of another.
+
+    here  type of the table in which the key was written; Plan for keys outside of tables
+    """
     for table, kind in (("[sim]", SimPlan), ("[[nodes]]", NodePlan)):
         for name in kind.__struct_encode_fields__:
-            if key in (name, f"{name}s") and name not in TOP:
+            if here is not kind and key in (name, f"{name}s") and name not in TOP:
                 return f"; {name!r} is a key of {table}; write it there"
+    if here is not Plan and key in PLAIN_KEYS:
+        return f"; {key!r} belongs above all tables; write it there"
     return ""
 
 

@@ -309,6 +309,21 @@ def test_a_key_above_all_tables_that_belongs_into_one_is_told_which(line: str, t
     assert refused(launch_file, f"{line}\n{SIM}") == f"launch.toml:1: {told}"
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (SIM + "duration_s = 2\n", "unknown key 'duration_s'; 'duration_s' belongs above all tables; write it there"),
+        (
+            SIM + '[[nodes]]\nname = "hold"\nrun = "x.py:X"\nstep_ms = 2\n',
+            "unknown key 'step_ms'; 'step_ms' is a key of [sim]; write it there",
+        ),
+        (SIM + "restart = true\n", "unknown key 'restart'; 'restart' is a key of [[nodes]]; write it there"),
+    ],
+)
+def test_a_key_in_the_wrong_table_is_told_where_it_belongs(text: str, told: str, launch_file: Path) -> None:
+    assert refused(launch_file, text).endswith(told)
+
+
 def test_a_file_that_includes_itself_is_refused(launch_file: Path) -> None:
     line = refused(launch_file, SIM + '[[include]]\nfile = "launch.toml"\n')
     assert line.startswith("launch.toml:4: include 'launch.toml': key 'file': launch.toml includes launch.toml; a file")
