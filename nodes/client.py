@@ -160,7 +160,11 @@ class Client:
         return _is_open(self.domain)
 
     def nodes(self) -> list[NodeEntry]:
-        """Registry entries of all nodes that run now: the simulation server first, the others by name."""
+        """Registry entries of all nodes: the simulation server first, the others by name.
+
+        `NodeEntry.silent_s` is the time since a node that has become silent renewed its entry (s), 0 for all others.
+        A silent node's process stands still, such as one that was stopped by a signal or a debugger.
+        """
         return sorted(self._registry.nodes(), key=lambda entry: (entry.name != "sim", entry.name))
 
     def node(self, name: str) -> NodeEntry:
@@ -205,7 +209,10 @@ class Client:
         if endpoint is None:
             raise UnknownNameError(f"node {node!r} has no services")
         with ServiceClient(endpoint) as client:
-            return client.call(service, args, timeout_s)
+            try:
+                return client.call(service, args, timeout_s)
+            except ServiceTimeout as error:
+                raise ServiceTimeout(f"node {node!r} does not answer: {error}") from None
 
     def sim_status(self) -> dict[str, Any]:
         """Status of the simulation as a map with time, speed, real_time_factor, overruns, milestones and other keys.

@@ -2,7 +2,8 @@
 
 The registry stores entries, not connections. Connections between nodes therefore survive the end of the registry, and
 the nodes register again after a restart of the registry. The registry removes an entry when the node unregisters, the
-node's process has ended, or the entry's lease has expired.
+node's process has ended, or the entry's lease has expired. A node of the registry's host whose lease has expired while
+its process still exists, such as a stopped process, is in the reply to the call `nodes` until the process ends.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from nodes.transport.sockets import AddressError, BoundEndpoint, check_address, 
 __all__ = ["Registry", "RegistryClient", "calls_endpoint", "is_alive", "news_endpoint"]
 
 LEASE_S = 5.0
+SILENT_S = 2.0
 NEWS_S = 0.5
 CHECK_MS = 100
 MOST_ENTRIES = 64  # largest number of entries registered with one key
@@ -64,6 +66,9 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     lossless          whether the simulation in mode fast waits for this node, so that the node receives every message
     generation        number set by the registry, which increases each time another process takes the name
     protocol          protocol version; an entry without a version counts as version 1
+    silent_s          time since the node renewed its entry (s), in the registry's reply to the call `nodes`; 0 for a
+                      node that has renewed it within the last SILENT_S seconds. Nodes renew their entries once a
+                      second: a silent node's process stands still, or its connection is broken
     """
 
     name: str
@@ -77,6 +82,7 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     lossless: bool = False
     remote_endpoints: dict[str, str] = {}
     protocol: int = PROTOCOL
+    silent_s: float = 0.0
 
     def reached_from(self, host: str) -> NodeEntry:
         """Return the entry with the endpoints that nodes on `host` have to use.
@@ -155,6 +161,7 @@ class Registry:
         self._registrants: dict[str, Peer] = {}
         self._rejected_connections: dict[str, dict[str, int]] = {}  # {node: {kind: rejected connections}}
         self._renewed: dict[str, float] = {}
+        self._expired: dict[str, NodeEntry] = {}  # entries of this host without a lease, whose processes exist
         self._generations: dict[str, int] = {}
         self._revision = 0
         self._instance = f"{os.getpid()}-{time.time_ns()}"
@@ -276,7 +283,7 @@ class Registry:
         call = request.call
         try:
             if call.call == "nodes":
-                self._server.reply(request, [msgspec.to_builtins(entry) for entry in self._entries.values()])
+                self._server.reply(request, msgspec.to_builtins(self._with_silent_nodes()))
             elif call.call == "register":
                 if line := mismatch(f"node {str(call.args.get('name'))[:80]!r}", call.args.get("protocol", FIRST)):
                     raise RegistryError(f"{line}; update the older software")
@@ -351,6 +358,8 @@ class Registry:
         self._generations[entry.name] = entry.generation
         self._registrants[entry.name] = peer
         self._renewed[entry.name] = time.monotonic()
+        self._expired.pop(entry.name, None)
+        entry.silent_s = 0.0
         if entry != old:
             self._entries[entry.name] = entry
             self._revision += 1
@@ -373,7 +382,19 @@ class Registry:
         entry.state = "ready"
         self._revision += 1
 
+    def _with_silent_nodes(self) -> list[NodeEntry]:
+        """Entries of all nodes, also of those that are silent, with the times since they were renewed."""
+        now = time.monotonic()
+        entries = []
+        for name, entry in {**self._entries, **self._expired}.items():
+            silent_s = now - self._renewed[name]
+            entries.append(
+                msgspec.structs.replace(entry, silent_s=round(silent_s, 3)) if silent_s > SILENT_S else entry
+            )
+        return entries
+
     def _unregister(self, name: str) -> None:
+        self._expired.pop(name, None)
         if self._entries.pop(name, None) is not None:
             del self._registrants[name]
             self._revision += 1
@@ -381,8 +402,14 @@ class Registry:
     def _remove_the_dead(self) -> None:
         oldest = time.monotonic() - self._lease_s
         for name, entry in list(self._entries.items()):
-            if self._renewed[name] < oldest or not self._lives(entry):
+            lives = self._lives(entry)
+            if self._renewed[name] < oldest or not lives:
                 self._unregister(name)
+                if lives and entry.host == self.host_config.host:
+                    self._expired[name] = entry
+        for name, entry in list(self._expired.items()):
+            if not is_alive(entry.pid):
+                del self._expired[name]
 
     def _lives(self, entry: NodeEntry) -> bool:
         """Whether the node of an entry counts as running.
@@ -444,7 +471,7 @@ class RegistryClient:
         self._call("unregister", {"name": name})
 
     def nodes(self) -> list[NodeEntry]:
-        """Entries of all running nodes, with the endpoints to be used on this host."""
+        """Entries of all nodes, with the endpoints to be used on this host; `silent_s` tells which do not run."""
         plain = self._call("nodes", {})
         for entry in plain if isinstance(plain, list) else ():
             if line := mismatch("the live launch", entry.get("protocol", FIRST)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 from itertools import pairwise
@@ -55,6 +56,27 @@ def test_node_list_has_the_fields_a_script_reads(ask: Any) -> None:
         assert {"name", "pid", "state", "endpoints", "lost"} <= node.keys()
         assert node["state"] in ("ready", "running")
         assert isinstance(node["lost"], int)
+
+
+def test_node_list_names_a_node_that_stands_still(live: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with Client() as client:
+        pid = client.node("listener").pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert run(["node", "list", "--json"]) == 0
+        states = {node["name"]: (node["state"], node["silent_s"]) for node in json.loads(capsys.readouterr().out)}
+        assert states["listener"][0] == "no answer"
+        assert states["listener"][1] >= 1.0
+        assert states["damper"] == ("ready", 0.0)
+        assert run(["node", "list"]) == 0
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("listener ")]
+        assert re.search(r"no answer for \d+ s", line)
+        assert run(["node", "info", "listener"]) == 1
+        assert "node 'listener' does not answer: no reply from service 'status' " in capsys.readouterr().err
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    with Client() as client:
+        assert client.call("listener", "status")["state"] in ("ready", "running")
 
 
 def test_node_info_has_status_and_parameters(ask: Any) -> None:

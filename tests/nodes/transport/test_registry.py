@@ -20,6 +20,7 @@ from nodes.transport.bus import Subscriber
 from nodes.transport.domain import DomainError, domain_folder, ipc_endpoint
 from nodes.transport.registry import (
     LARGEST_GENERATION,
+    SILENT_S,
     NodeEntry,
     Registry,
     RegistryAbsent,
@@ -238,14 +239,33 @@ def test_a_dead_process_is_removed_even_before_it_is_waited_for(domain: int, unt
 
 
 def test_a_missed_lease_removes_an_entry_and_a_kept_one_stays(domain: int, until: Until) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     with Registry(domain, lease_s=1.5), RegistryClient(domain) as client:
         link = RegistryLink(domain)
         link.keep(entry("kept"))
-        client.register(entry("forgotten"))
+        client.register(entry("forgotten", pid=process.pid))
+        until(lambda: [node.name for node in link.nodes] == ["kept", "forgotten"])
+        until(lambda: [node.name for node in link.nodes] == ["kept"])  # nobody is connected to it
+        process.kill()
         until(lambda: names(client) == ["kept"])
-        assert "kept" in names(client)
         link.close()
         assert names(client) == []
+    process.communicate()
+
+
+def test_a_silent_node_is_in_the_list_for_as_long_as_its_process_exists(domain: int, until: Until) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    with Registry(domain, lease_s=1.5), RegistryClient(domain) as client:
+        silent = entry("silent", pid=process.pid, silent_s=77.0)
+        client.register(silent)
+        assert [node.silent_s for node in client.nodes()] == [0.0]
+        until(lambda: [node.silent_s > SILENT_S for node in client.nodes()] == [True])  # also beyond its lease
+        client.register(silent)
+        assert [(node.name, node.silent_s) for node in client.nodes()] == [("silent", 0.0)]
+        until(lambda: client.nodes()[0].silent_s > 0.0)
+        process.kill()
+        until(lambda: client.nodes() == [])
+    process.communicate()
 
 
 def test_changes_are_heard_and_states_reach_the_registry(domain: int, until: Until) -> None:

@@ -8,12 +8,19 @@ import typer
 
 from nodes.cli.terminal import AsJson, Domain, print_json, print_line, print_table
 
+NO_ANSWER = "no answer"
+ANSWER_S = 1.0  # longest wait for the status of a node
+
 app = typer.Typer(help="The live nodes.", epilog="Example: armswing node list", no_args_is_help=True)
 
 
 @app.command("list", epilog="Example: armswing node list --json")
 def list_nodes(domain: Domain = None, as_json: AsJson = False) -> None:
-    """List name, process, state, endpoints and lost messages of every node, and what the guards do."""
+    """List name, process, state, endpoints and lost messages of every node, and what the guards do.
+
+    The state of a node that does not answer is "no answer", with the time for which it has been silent: its process
+    stands still or is busy.
+    """
     from nodes.client import Client
 
     with Client(domain) as client:
@@ -34,7 +41,7 @@ def list_nodes(domain: Domain = None, as_json: AsJson = False) -> None:
                 n["name"],
                 *([n["host"]] if len(hosts) > 1 else []),
                 str(n["pid"]),
-                n["state"],
+                _state(n),
                 "-" if n["lost"] is None else str(n["lost"]),
                 " ".join(n["publishes"]),
                 *([n["guard"].text() if n["guard"] else "-"] if has_guard else []),
@@ -91,22 +98,37 @@ def _text(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def _state(node: dict[str, Any]) -> str:
+    """A node's state as text, such as "ready" or "no answer for 12 s"."""
+    return f"{node['state']} for {node['silent_s']:.0f} s" if node["silent_s"] else str(node["state"])
+
+
 def _describe(client: Any, entry: Any) -> dict[str, Any]:
     """Description of a node: its registry entry and, if the node replies, its state, its number of lost messages and
     the state of its guard.
+
+    A node that does not reply has the state NO_ANSWER. `silent_s` is the time for which a node has been silent (s), 0
+    for all others: the time since it renewed its entry or, where it does so while its calls wait, the wait of a call.
     """
     import contextlib
 
     from nodes.client import guard_state, lost_messages
+    from nodes.transport.service import ServiceTimeout
 
     status: dict[str, Any] | None = None
-    with contextlib.suppress(Exception):  # a stopped or ending node is listed too, with the state that the registry has
-        status = client.call(entry.name, "status", timeout_s=1.0)
+    state, silent_s = entry.state, 0.0
+    with contextlib.suppress(Exception):  # an ending node is listed too, with the state that the registry has
+        try:
+            status = client.call(entry.name, "status", timeout_s=ANSWER_S)
+        except ServiceTimeout:
+            latest = {node.name: node for node in client.nodes()}[entry.name]
+            state, silent_s = NO_ANSWER, max(latest.silent_s, ANSWER_S)
     return {
         "name": entry.name,
         "pid": entry.pid,
         "host": entry.host,
-        "state": (status or {}).get("state") or entry.state,
+        "state": (status or {}).get("state") or state,
+        "silent_s": silent_s,
         "endpoints": entry.endpoints,
         "publishes": list(entry.publishes),
         "subscribes": list(entry.subscribes),
