@@ -13,6 +13,8 @@ import msgspec
 import numpy as np
 
 from nodes.guard.limits import GuardParams
+from nodes.hil.alignment.missing import LONGEST_S, missing_states
+from nodes.hil.alignment.streams import Gap
 from nodes.hil.clocks.track import ClockTracks
 from nodes.messages import Description, Event, JointCommand, Message, PeerClock, RobotState, Verdict
 from nodes.node import Context, Node, Outgoing
@@ -27,7 +29,6 @@ HOLD_S = 0.3  # time at rest at the end of each motion
 LEAST, MOST = 0.3, 3.0  # measured motion as a share of the commanded one
 LEAST_SURE, MOST_SURE = 0.7, 1.4  # the same, without a note
 OLDEST_S = 0.15  # largest age of the measured state by which a motion is judged
-LONGEST_S = 1.0  # largest gap between measured states: a longer one is a driver that stood still, not a busy computer
 OTHERS = 0.5  # largest motion of a joint that should stand still, as a share of its amplitude
 SLOW_S, TOO_SLOW_S = 0.02, 0.1  # round trip to the driver, 99 % of all
 UNSURE_S = 2e-3  # uncertainty of the driver's clock
@@ -99,6 +100,7 @@ class HilCheck(Node):
         self._motions: dict[str, dict[str, float]] = {}  # {moved joint: {joint: motion at its end}}
         self._work: dict[str, float] = {}  # {joint: sum of measured velocity times measured motion}
         self._stamps: list[float] = []
+        self._arrivals: list[float] = []  # simulation times at which they arrived, s
         self._measured_at = 0.0  # simulation time at which the last measured state arrived, s
         self._ages: dict[str, float] = {}  # {moved joint: age of the measured state at the motion's end, s}
         self._failed = ""  # joint that went too far
@@ -143,6 +145,7 @@ class HilCheck(Node):
 
     def _measure(self, state: RobotState) -> None:
         self._stamps.append(state.timestamp)
+        self._arrivals.append(self._now)
         self._measured_at = self._now
         place = {n: (q, v) for n, q, v in zip(state.name, state.position, state.velocity, strict=False)}
         for joint, (position, velocity) in place.items():
@@ -346,7 +349,11 @@ class HilCheck(Node):
         if len(self._stamps) > 2:
             gaps = np.diff(self._stamps)
             middle, longest = float(np.median(gaps)), float(gaps.max())
-            rate = f"every {1e3 * middle:.3g} ms, longest gap {1e3 * longest:.3g} ms"
+            rate = f"every {1e3 * middle:.3g} ms, longest gap {1e3 * longest:.4g} ms"
+            if longest > LONGEST_S:
+                before = int(gaps.argmax())
+                arrived = Gap(*self._arrivals[before : before + 2])
+                rate += f": {missing_states([arrived], middle) or 'its driver stood still'}"
             result = "go" if longest <= 5.0 * middle + 1e-3 else "note" if longest <= LONGEST_S else "no go"
             yield CheckFinding("measured states", result, rate)
         if not self._trips:

@@ -10,6 +10,7 @@ from typing import Any
 from nodes.guard.stop_log import GuardActions
 from nodes.hil.alignment.comparison import FEWEST_REGULAR, REGULAR_S
 from nodes.hil.alignment.live import JointSums
+from nodes.hil.alignment.missing import MissingStates
 from nodes.hil.alignment.stamps import LiveAlignment
 from nodes.hil.prediction.measured_poses import MeasuredPoses
 from nodes.hil.prediction.predicting import Judged, LivePrediction
@@ -32,7 +33,7 @@ from nodes.plan.loading import load_class
 
 MOST_LEFT_OUT = 0.02  # with a clock that jumped: a larger share of unpaired states makes the verdict "not certain"
 NOTHING = "nothing was measured: no message on `measured_state` arrived"
-STATE = ("_clocks", "_sigma_s", "_time", "_warned_lost", "_sums", "_regular", "_sliding")  # attributes
+STATE = ("_clocks", "_sigma_s", "_time", "_warned_lost", "_sums", "_regular", "_sliding", "_missing")  # attributes
 REPORT = "armswing hil report {recording}"
 
 
@@ -80,7 +81,8 @@ class HilCompare(Node):
 
     A guard changes what the robot does, and this comparison shows the changed motion. The verdict therefore names each
     guard that stopped the robot or limited commands. If a guard still keeps the robot stopped at the end of the run,
-    the verdict is at best "not certain", because the rest of the commanded motion was not compared.
+    the verdict is at best "not certain", because the rest of the commanded motion was not compared. The same holds if
+    measured states are missing for more than a second.
     """
 
     subscribes = {
@@ -110,6 +112,7 @@ class HilCompare(Node):
         self._sums: dict[str, JointSums] = {}
         self._regular: dict[str, JointSums] = {}  # of the pairs at regular times only
         self._sliding: set[str] = set()
+        self._missing = MissingStates()
         self._guards = GuardActions()
         return None
 
@@ -171,6 +174,7 @@ class HilCompare(Node):
 
     def _sum_up(self, pairs: Judged) -> Iterator[tuple[str, Message]]:
         for residual, rates in pairs:
+            self._missing.add(residual.timestamp)
             if residual.timestamp >= self._params.settle_s:
                 at = residual.timestamp
                 irregular = self._alignment.irregular_s(at) if self._clocks else 0.0
@@ -212,6 +216,7 @@ class HilCompare(Node):
     def on_reset(self, time: float) -> Outgoing:
         """Drop the measured states that wait for a prediction. The verdict still includes earlier residuals."""
         self._prediction.forget(time)
+        self._missing.forget()
         self._guards.reset(self._time, time)
         self._time = time
         return None
@@ -262,22 +267,28 @@ class HilCompare(Node):
         Its outcome is "passed", "failed" or "not certain". It is "not certain" if the uncertainty of the clocks, or the
         time by which the simulation fell behind the clock, may explain the excess; if a clock jumped at an unknown
         instant; if it is unknown which commands the robot applied and when; if most measured states have no prediction;
-        or if a guard holds the robot stopped. The reason also names what guards did during the run.
+        if measured states are missing for more than a second; or if a guard holds the robot stopped. The reason also
+        names what guards did during the run.
         """
         alone = self._unpaired + self._waiting
         driven = f"; {self._prediction.ages.text}" if self._prediction.retraces else ""
         if driven and self._prediction.commands_lost:
             driven += f" ({self._prediction.commands_lost} of them lost in transmission)"
-        old = f", {old} left out after a pause" if (old := self._alignment.old) else ""
+        count = self._alignment.old
+        old = f", {count} after a pause not compared, as they may be older than their stamps" if count else ""
         paired = self._prediction.pairs.paired
         counted = f"{paired} states compared, {alone} without a partner{old}{self._by_clocks()}{driven}"
         guarded = "; ".join(self._guards.lines(self._time))
+        missing = self._missing.until(self._time)
         if not self._sums:
             if not alone:
                 return Verdict("failed", NOTHING)
             return Verdict("failed", "no measured state found a partner", counted, REPORT)
         if alone > paired:
-            return Verdict("not certain", f"{alone} states have no partner, more than were compared", counted, REPORT)
+            besides = f"; {missing}" if missing else ""
+            return Verdict(
+                "not certain", f"{alone} states have no partner, more than were compared{besides}", counted, REPORT
+            )
         beyond = [each for joint, sums in self._sums.items() for each in self._beyond(joint, sums)]
         regular = {joint: sums for joint, sums in self._regular.items() if sums.n >= FEWEST_REGULAR}
         beyond_regularly = [each for joint, sums in regular.items() for each in self._beyond(joint, sums)]
@@ -288,7 +299,10 @@ class HilCompare(Node):
             more = f" and {len(texts) - 1} more" if len(texts) > 1 else ""
             if why := self._why_not_certain(bool(certain)):
                 return Verdict("not certain", f"{texts[0]}{more}, {why}", counted, REPORT)
-            return Verdict("failed", f"{texts[0]}{more}{f'; {guarded}' if guarded else ''}", counted, REPORT)
+            besides = "".join(f"; {text}" for text in (missing, guarded) if text)
+            return Verdict("failed", f"{texts[0]}{more}{besides}", counted, REPORT)
+        if missing:
+            return Verdict("not certain", f"{missing}, and that motion was not compared", counted, REPORT)
         if self._guards.is_held(self._time):
             held = f"the commanded motion was not compared to its end: {guarded}"
             return Verdict("not certain", held, counted, REPORT)

@@ -246,8 +246,8 @@ class Summary(msgspec.Struct, kw_only=True):
             requested = f", {self.speed:g} was requested" if self.mode == "realtime" and self.speed != 1.0 else ""
             yield "real-time factor", f"{self.real_time_factor:.3f}{requested}{hint}"
         if self.overruns is not None and self.tick and self.mode == "realtime":
-            left_out = f", {self.skipped} left out" if self.skipped else ""
-            yield "overruns", f"{self.overruns}{_share(self.overruns, self.tick)}{left_out}"
+            late = f", the deadlines of {self.skipped} late steps were skipped" if self.skipped else ""
+            yield "overruns", f"{self.overruns}{_share(self.overruns, self.tick)}{late}"
         if self.processor_share is not None and self.mode == "realtime":
             yield "processor", f"the server took {self.processor_share:.0%} of one core".replace("%", " %")
         if self.watchdog_trips:

@@ -262,3 +262,17 @@ def test_a_slow_link_is_named_with_its_jitter(slowest_s: float, result: str) -> 
         check.on_clock(PeerClock(peer="driver", round_trip_s=trip_s, **times))
     row = {each.subject: each for each in check.findings()}["link"]
     assert (row.result, row.text.split(", jitter ")[1]) == (result, f"{1e3 * (slowest_s - 0.002):.2f} ms")
+
+
+def test_a_driver_that_stood_still_is_named_with_its_times() -> None:
+    check = HilCheck()
+    check.on_start(Context(name="c", robot="r", step_s=1e-3, params=PARAMS, random=None, plan=None))  # type: ignore[arg-type]
+    check.on_message("description", Description(joints=[JointDescription(name="turn")]))
+    for k in range(300):
+        for name, time in [("state", 0.01 * k), *([] if 100 < k < 250 else [("measured_state", 7e4 + 0.01 * k)])]:
+            message = RobotState(timestamp=time, name=["turn"], position=[0.0], velocity=[0.0])
+            list(check.on_message(name, message) or ())
+    (link,) = [each for each in check.findings() if each.subject == "measured states"]
+    assert link.result == "no go"
+    missing = "the robot's states are missing from t = 1.000 s to 2.500 s (about 149 states)"
+    assert link.text == f"every 10 ms, longest gap 1500 ms: {missing}"

@@ -145,6 +145,32 @@ def test_a_verdict_names_the_guards_that_stopped_the_robot_or_limited_commands()
     assert "at t = 0.200 s for 0.400 s, still stopped" in node.verdict.reason
 
 
+def test_a_verdict_names_the_time_in_which_the_robots_states_are_missing() -> None:
+    node = started(max_deg=1.0)
+
+    def until(end: int, is_measured: bool, position: float = 0.0) -> None:
+        for k in range(round(100 * node._time) + 1, end + 1):
+            said(node, "state", state(0.01 * k, 0.0))
+            if is_measured:
+                said(node, "measured_state", state(0.01 * k, position))
+
+    until(100, True)
+    until(190, False)
+    until(200, True)
+    assert node.verdict.outcome == "passed"  # a pause of 0.9 s is that of a busy computer
+    until(349, False)
+    pause = "the robot's states are missing from t = 2.000 s to 3.500 s (about 149 states)"
+    until(400, True)
+    assert str(node.verdict).startswith(f"not certain: {pause}, and that motion was not compared; ")
+    saved = node.snapshot()
+    until(550, False)  # and the driver does not go on
+    assert f"{pause[:-1]}), from t = 4.000 s to 5.500 s (about 149 states), and that motion" in node.verdict.reason
+    node.restore(saved)
+    until(560, True, math.radians(5.0))
+    assert node.verdict.outcome == "failed"  # a limit is exceeded, pause or not
+    assert node.verdict.reason.endswith(f"; {pause}")
+
+
 def test_joints_that_slide_are_judged_in_millimetres() -> None:
     node = started()
     said(node, "description", Description(joints=[JointDescription(name="a", kind="prismatic", unit="m")]))

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from nodes.hil.alignment.comparison import Comparison, JointComparison, compare, no_irregularity
+from nodes.hil.alignment.missing import missing_states
 from nodes.hil.alignment.streams import Gap, Stream, at_times
 from nodes.hil.clocks.recorded import ClockNote
 from nodes.hil.identification.causes import ModelErrorHypotheses
@@ -50,8 +51,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome   "passed", "failed" or "not certain". It is "not certain" if irregular times of the measurement may explain
               every exceeded limit, if a clock jumped at an unknown instant, if the prediction may be wrong, if most
-              instants have no partner, or if a guard held the robot stopped at the end of the run. No finding is then
-              certain
+              instants have no partner, if measured states are missing for more than a second, or if a guard held the
+              robot stopped at the end of the run. No finding is then certain
     reason    one line that gives the reason for the outcome; "" for "passed"
     passed    whether the outcome is "passed"
     delay_s   common delay of the measurement (s), which is corrected in the error measures of the joints; 0 if no delay
@@ -119,6 +120,9 @@ class Compared:
 
 
 def _outcome(found: Diagnosis, case: Case, comparison: Comparison) -> tuple[Outcome, str]:
+    missing = _missing(case, comparison)
+    if found.passed and missing:
+        return "not certain", f"{missing}, and that motion was not compared"
     if found.passed and case.held:
         return "not certain", f"the commanded motion was not compared to its end: {case.held}"
     if comparison.unpaired > len(comparison.pairs.time):
@@ -133,7 +137,15 @@ def _outcome(found: Diagnosis, case: Case, comparison: Comparison) -> tuple[Outc
         return "not certain", "the irregular times of the measurement may explain all values beyond their limits"
     texts = [each.text for each in found.findings if each.failed]
     texts += [f"{each.figure} of {each.joint} is beyond its limit" for each in found.exceeded]
-    return "failed", texts[0]
+    return "failed", f"{texts[0]}; {missing}" if missing else texts[0]
+
+
+def _missing(case: Case, comparison: Comparison) -> str:
+    """Text of the gaps of the measured stream; for streams of one run, also of a gap at the end of the run."""
+    measured, predicted = case.measured, case.predicted
+    ends = [float(measured.stream.time[-1]), float(predicted.stream.time[-1])]
+    last = [Gap(*ends)] if measured.file == predicted.file else []
+    return missing_states([*comparison.measured_gaps, *last], measured.stream.period_s)
 
 
 def _note(source: Source, found: list[Gap]) -> SourceNote:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ from collections import deque
 from nodes.node import Node
 from nodes.messages import RobotState
 
-FAULTS = ("biased", "late", "dead", "coarse")
+FAULTS = ("biased", "late", "dead", "coarse", "paused", "ended")
 
 
 class Sensors(Node):
@@ -57,6 +58,10 @@ class Sensors(Node):
             yield "/late/measured_state", self.said(self.past[0])
         frozen = {} if state.timestamp < 1.0 else {"elbow": 0.25}
         yield "/dead/measured_state", self.said(state, **frozen)
+        if not 1.2 < state.timestamp < 2.7:
+            yield "/paused/measured_state", self.said(state)
+        if state.timestamp < 2.5:
+            yield "/ended/measured_state", self.said(state)
         if state.seq % 10 == 1 and not 1.2 < state.timestamp < 1.5 and self.random.random() > 0.05:
             yield "/coarse/measured_state", self.coarse(state)
 
@@ -176,6 +181,16 @@ def test_coarse_encoders_lost_samples_and_a_gap_are_no_error(
     assert gap["start_s"] <= 1.2 + 1e-9
     assert gap["end_s"] >= 1.5 - 1e-9
     assert max(joint["max"] for joint in verdict["joints"]) <= math.tau / 2**15 * 1.01  # half a step of the encoder
+
+
+@pytest.mark.parametrize(("driver", "since", "until"), [("paused", "1.200", "2.700"), ("ended", "2.499", "4.000")])
+def test_a_driver_that_stood_still_is_named_and_nothing_is_certain(
+    driver: str, since: str, until: str, recordings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, verdict = report(capsys, recordings / "model.mcap", "--measured", f"{driver}/measured_state")
+    assert (code, verdict["outcome"], named(verdict)) == (3, "not certain", [])
+    missing = rf"the robot's states are missing from t = {since} s to {until} s \(about (1499|1500) states\)"
+    assert re.fullmatch(f"{missing}, and that motion was not compared", verdict["reason"])
 
 
 def test_the_report_tells_how_the_run_went(tmp_path: Path) -> None:
