@@ -79,21 +79,16 @@ def key_file_text(file: Path) -> str:
 
 
 def make_key(name: str, replace: bool = False) -> OwnKey:
-    """Make a key pair for this user, or rename the existing pair. Returns the pair.
+    """Make a key pair for this user, or give the existing pair this name. Returns the pair.
 
-    replace  whether to replace an existing pair by a new pair. If false, an existing pair is renamed to `name`;
-             KeysError is raised if the existing pair already has this name
+    replace  whether to replace an existing pair by a new pair
     """
     check_name(name)
     file = keys_folder() / "own"
     if file.exists() and not replace:
         if (own := own_key()).name != name:  # renaming needs no new pair: others name a key as they like
             write_key_file(file, f"{name} {own.public} {own.secret}\n")
-            return OwnKey(name, own.public, own.secret)
-        raise KeysError(
-            f"{file} exists; show its key with 'armswing keys list', or replace the key with 'armswing keys new NAME "
-            "--force'"
-        )
+        return OwnKey(name, own.public, own.secret)
     public, secret = (z85.decode(half).hex() for half in zmq.curve_keypair())
     write_key_file(file, f"{name} {public} {secret}\n")
     return OwnKey(name, public, secret)

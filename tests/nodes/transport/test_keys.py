@@ -48,8 +48,7 @@ def test_a_key_is_made_once_and_its_secret_is_its_owners_alone(folder: Path) -> 
     assert (folder / "own").stat().st_mode & 0o777 == 0o600
     assert folder.stat().st_mode & 0o777 == 0o700
     assert os.listdir(folder) == ["own"]
-    with pytest.raises(keys.KeysError, match=r"exists; show its key with 'armswing keys list', .*--force"):
-        keys.make_key("desk")
+    assert keys.make_key("desk") == made  # the same name again
     renamed = keys.make_key("robot")  # what others were given stays good
     assert (renamed.name, renamed.public, renamed.secret) == ("robot", made.public, made.secret)
     assert keys.own_key() == renamed
@@ -90,12 +89,15 @@ def test_the_commands_tell_what_another_computer_needs(folder: Path, capsys: pyt
     }
     assert run(["keys", "list"]) == 0
     assert own.secret not in listed + capsys.readouterr().out
-    assert run(["keys", "allow", "mine", own.public]) == 0
+    assert run(["keys", "new"]) == 0  # as `keys new desk`
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"the existing key is kept as 'desk' in {folder / 'own'}; ")
+    assert lines[1] == f"  armswing keys allow desk {own.public}"
+    assert run(["keys", "allow", "mine", own.public.upper()]) == 2
     assert (
-        "but it is this computer's own key; 'armswing keys list' on 'mine' prints the key to allow"
-        in capsys.readouterr().out
+        "this is the own key of this computer, and not that of 'mine'; 'armswing keys list' on 'mine' prints the key"
+        in capsys.readouterr().err
     )
-    assert run(["keys", "revoke", "mine"]) == 0
     assert run(["keys", "revoke", "robot"]) == 0
     assert allow_list.allowed() == {}
 

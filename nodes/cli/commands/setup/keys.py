@@ -26,19 +26,24 @@ def new(
 ) -> None:
     """Make this user's key pair, and print the public key.
 
-    An existing pair is not replaced but gets the new name; --force replaces it.
+    An existing pair is kept, and gets NAME if that is given; --force replaces it.
     """
     import platform
 
     from nodes.transport.security import keys
 
-    if name is None:
+    file = keys.keys_folder() / "own"
+    kept = file.exists() and not force
+    if name is None and kept:
+        name = keys.own_key().name
+    elif name is None:
         name = re.sub(r"[^A-Za-z0-9_.-]|^[^A-Za-z]+", "", platform.node())[:64] or "localhost"
     made = keys.make_key(name, replace=force)
     if as_json:
-        print_json({"name": made.name, "key": made.public, "file": str(keys.keys_folder() / "own")})
+        print_json({"name": made.name, "key": made.public, "file": str(file), "is_new": not kept})
         return
-    print_line(f"key {made.name!r} is in {keys.keys_folder() / 'own'}; this command allows it on another computer:")
+    where = f"the existing key is kept as {made.name!r} in {file}" if kept else f"key {made.name!r} is in {file}"
+    print_line(f"{where}; this command allows it on another computer:")
     print_line(f"  armswing keys allow {made.name} {made.public}")
 
 
@@ -66,17 +71,23 @@ def allow(
     key: Annotated[str, typer.Argument(help="Public key to allow: 64 hexadecimal digits.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Allow a key to connect. This takes effect at the next connection, without a restart."""
+    """Allow a key to connect. This takes effect at the next connection, without a restart.
+
+    This computer's own key is refused.
+    """
     from nodes.transport.security import allow_list, keys
 
+    key = key.strip().lower()
+    if (keys.keys_folder() / "own").exists() and keys.own_key().public == key:
+        raise keys.KeysError(
+            f"this is the own key of this computer, and not that of {name!r}; 'armswing keys list' on {name!r} prints "
+            "the key to allow"
+        )
     allow_list.allow(name, key)
-    allowed = allow_list.allowed()[name]
     if as_json:
-        print_json({"name": name, "key": allowed})
-        return
-    print_line(f"key {name!r} is allowed")
-    if (keys.keys_folder() / "own").exists() and keys.own_key().public == allowed:
-        print_line(f"but it is this computer's own key; 'armswing keys list' on {name!r} prints the key to allow")
+        print_json({"name": name, "key": key})
+    else:
+        print_line(f"key {name!r} is allowed")
 
 
 @app.command(epilog="Example: armswing keys revoke robot")
