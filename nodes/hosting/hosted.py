@@ -23,7 +23,7 @@ from nodes.guard.stop_log import GuardLog
 from nodes.hosting.command_gate import CommandGate
 from nodes.hosting.node_state import decode_state, encode_state
 from nodes.hosting.reloading import Handover, Loaded, load_anew
-from nodes.messages import Event, GuardStops, Message, PeerClock, RobotState, Verdict
+from nodes.messages import Event, GuardStops, JointCommand, Message, PeerClock, RobotState, Verdict
 from nodes.messages.codec import WireError, decode, encode
 from nodes.messages.plotting import PlottedValues
 from nodes.messages.stamp import MessageStamper, is_stamped
@@ -151,7 +151,9 @@ class HostedNode:
 
         Called on another thread. Raises the exceptions that the code of the file raises.
         """
-        return load_anew(file, self.node, self.context, self._planned, dict(self._latest))
+        own = {resolve(name, self.robot) for name in ("command", "raw_command")}
+        commands = {name for name, (topic, kind) in self.publishes.items() if kind is JointCommand and topic in own}
+        return load_anew(file, self.node, self.context, self._planned, dict(self._latest), commands)
 
     @property
     def is_being_replaced(self) -> bool:

@@ -12,7 +12,7 @@ import copy
 import math
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from nodes.hosting.wakeup import WakeupPipe
 from nodes.messages import JointCommand, Message
 from nodes.messages.topics import is_sampled
 from nodes.node import Context, Node
-from nodes.plan.key_checks import convert
+from nodes.plan.key_checks import convert, suggestion
 from nodes.plan.loading import node_class
 from nodes.transport.service import Request
 from robots.files import python_module
@@ -42,6 +42,8 @@ class Loaded:
     file      name of the file
     messages  messages that `on_start` of the new node returned
     dropped   names of parameters of the running node that the new class no longer has
+    commands   declared names of the topics with commands to the node's robot
+    actuators  names of the robot's actuators; empty if they are unknown
     """
 
     file: str
@@ -49,6 +51,8 @@ class Loaded:
     context: Context
     messages: list[tuple[str, Message]]
     dropped: list[str]
+    commands: Collection[str] = ()
+    actuators: Sequence[str] = ()
 
     def discard(self) -> None:
         """End the node, which may hold threads or processes, without having put it in charge."""
@@ -57,13 +61,19 @@ class Loaded:
 
 
 def load_anew(
-    file: Path, old: Node, context: Context, planned: Mapping[str, Any], latest: Mapping[str, tuple[str, Message]]
+    file: Path,
+    old: Node,
+    context: Context,
+    planned: Mapping[str, Any],
+    latest: Mapping[str, tuple[str, Message]],
+    commands: Collection[str] = (),
 ) -> Loaded:
     """A started node of an edited file, with the parameters of the running node.
 
     planned  parameters that the launch file sets. They keep their values, and so do parameters that were changed from
              their defaults; all others get the edited file's defaults
     latest   {topic: (declared name, latest message)}; messages of sampled topics are not delivered to the new node
+    commands  declared names of the topics with commands to the node's robot
     Raises the exceptions that the code of the file raises, and ValueError for an edit that requires a new launch.
     """
     cls = node_class(python_module(file, file.read_bytes()), type(old).__name__, str(file))
@@ -83,7 +93,21 @@ def load_anew(
         if not is_sampled(topic):
             for _ in node.on_message(name, message) or ():
                 pass
-    return Loaded(file.name, node, new, messages, dropped)
+    return Loaded(file.name, node, new, messages, dropped, commands, _actuators(context) if commands else ())
+
+
+def _actuators(context: Context) -> list[str]:
+    """Names of the actuators of the node's robot.
+
+    The result is empty if the plan does not have this robot, or if its model cannot be built on this computer, as on
+    one without the libraries of the simulation.
+    """
+    if context.plan is None or context.plan.sim.robot_name != context.robot:
+        return []
+    try:
+        return [actuator.name for actuator in context.plan.sim.make_mechanism().actuators]
+    except (ValueError, LookupError, OSError, ImportError):
+        return []
 
 
 def _carried(params: Any, kind: type[msgspec.Struct], planned: Mapping[str, Any]) -> tuple[Any, list[str]]:
@@ -172,7 +196,7 @@ class Handover:
         If the new node's code raises an exception, put the old node in charge again and return False.
         """
         try:
-            self._publish([(name, self._faded(message, now)) for name, message in produce()])
+            self._publish([(name, self._faded(name, message, now)) for name, message in produce()])
         except (Exception, SystemExit) as error:
             self._settled(*self._old, error)
             return False
@@ -184,14 +208,24 @@ class Handover:
                 self._last |= {n: (message.mode, value) for n, value in zip(message.name, message.value, strict=False)}
         return messages
 
-    def _faded(self, message: Message, now: float) -> Message:
+    def _faded(self, topic: str, message: Message, now: float) -> Message:
         """The message to publish: a command of the new node is blended with the last command of the old node.
 
         Raises ValueError if the new node's first command of an actuator has another mode than the old node's last one,
-        and for a value that is no finite number.
+        for a value that is no finite number, and for an actuator that the robot does not have and that the old node did
+        not command.
+
+        topic  declared name of the message's topic
         """
         if not isinstance(message, JointCommand):
             return message
+        if topic in self._new.commands and (known := self._new.actuators):
+            for name in message.name:
+                if name not in known and name not in self._last:
+                    raise ValueError(
+                        f"the node commands actuator {name!r}, which the robot {self._new.context.robot!r} does not "
+                        f"have{suggestion(name, known)}"
+                    )
         for name, value in zip(message.name, message.value, strict=False):
             if not math.isfinite(value):
                 raise ValueError(f"the command of actuator {name!r} is {value}; a command has to be a finite number")

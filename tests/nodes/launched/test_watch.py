@@ -22,6 +22,7 @@ from nodes.messages import JointCommand
 from nodes.messages.codec import decode
 from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
+from nodes.plan.launch_plan import SimPlan
 from nodes.simulation.compose import Composition, compose
 
 LIMIT = 0.05  # N m, of the arm's motor
@@ -340,3 +341,43 @@ def test_each_actuator_that_an_edit_leaves_is_named_before_the_watchdog_acts(
         assert [text for _, text in hosted.context.log] == lines
         run.step(300)
         assert [text for _, text in hosted.context.log] == lines  # once
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("joint_44", "; did you mean 'joint_4'?"), ("shovel", "; known are joint_2, joint_4")]
+)
+def test_an_edit_that_commands_an_unknown_actuator_names_it_and_the_previous_code_stays_in_charge(
+    name: str, meant: str, tmp_path: Path
+) -> None:
+    file, plan = tmp_path / "two.py", tmp_path / "two.toml"
+    file.write_text(TWO)
+    plan.write_text(TWO_LAUNCH.format(more=""))
+    failures: list[BaseException | None] = []
+    with compose(load_plan(plan)) as run:
+        run.step(100)
+        hosted = run.nodes["two"]
+        old = hosted.node
+        file.write_text(TWO.replace("joint_4", name))
+        hosted.replace_node(hosted.load_anew(file), failures.append)
+        run.step(100)
+        assert hosted.node is old
+        assert hosted.context.log == []
+    line = f"the node commands actuator {name!r}, which the robot 'arm_2dof' does not have{meant}"
+    assert [str(failure) for failure in failures] == [line]
+
+
+def test_an_edit_is_loaded_where_the_model_of_the_robot_cannot_be_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, plan = tmp_path / "two.py", tmp_path / "two.toml"
+    file.write_text(TWO)
+    plan.write_text(TWO_LAUNCH.format(more=""))
+    with compose(load_plan(plan)) as run:
+        run.step(100)
+
+        def missing(self: object) -> None:
+            raise ImportError("no casadi on this computer")
+
+        monkeypatch.setattr(SimPlan, "make_mechanism", missing)
+        loaded = run.nodes["two"].load_anew(file)
+    assert loaded.actuators == []
