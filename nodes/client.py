@@ -50,7 +50,9 @@ POLL_S = 0.1
 CALL_TIMEOUT_S = 5.0
 ESTOP_S = 2.0  # longest wait for a node's answer to an emergency stop
 GUARD_S = 1.0  # longest wait for the state of a guard
+RELEASE_S = 15.0  # longest wait for a node's answer to a release, which has time
 ESTOP_AGAIN_S = 0.25  # time after which a node that has not answered is called again
+RELEASE_AGAIN_S = 4.0  # the same, at most, for a release: the time is doubled with each further call
 
 
 class NotLiveError(ConnectionError):
@@ -270,15 +272,17 @@ class Client:
             link.close()
             subscriber.close()
 
-    def estop(self, reason: str = "", release: bool = False, timeout_s: float = ESTOP_S) -> list[Stopped]:
+    def estop(self, reason: str = "", release: bool = False, timeout_s: float | None = None) -> list[Stopped]:
         """Stop the actuators of all robots of the domain until a release; with `release`, release all actuators.
 
         The simulation server, the drivers and the guards are called at the same time. Each call is repeated until the
-        node answers or timeout_s seconds have passed. A node that does not answer raises no error; `Stopped.error` has
-        the reason. A node refuses the release if the emergency stop of another caller reaches the node meanwhile.
+        node answers or timeout_s seconds have passed, by default 2 s, and 15 s for a release. A node that does not
+        answer raises no error; `Stopped.error` has the reason. A node refuses the release if the emergency stop of
+        another caller reaches the node meanwhile.
         """
         entries = [entry for entry in self.nodes() if _moves_a_robot(entry) and "service" in entry.endpoints]
         args = {} if release else {"reason": reason}
+        timeout_s = timeout_s or (RELEASE_S if release else ESTOP_S)
         with ThreadPoolExecutor(max_workers=max(len(entries), 1), thread_name_prefix="estop") as pool:
             calls = [
                 pool.submit(_until_answered, e, "release" if release else "estop", args, timeout_s) for e in entries
@@ -350,14 +354,17 @@ def _until_answered(entry: NodeEntry, service: str, args: dict[str, Any], timeou
     The service is `estop` or `release`.
     """
     began = time.monotonic()
-    line, is_repeated = f"no answer within {timeout_s:g} s", False
+    line, is_repeated, again_s = f"no answer within {timeout_s:g} s", False, ESTOP_AGAIN_S
     try:
         with ServiceClient(entry.endpoints["service"]) as client:
             while (left_s := timeout_s - (time.monotonic() - began)) > 0.0:
+                wait_s = min(again_s, left_s)
+                if service == "release":  # a busy node may need longer for each reply than the first wait
+                    again_s = min(2.0 * again_s, RELEASE_AGAIN_S)
                 try:
-                    if service == "release":
-                        args = {"after": _stop_calls(client.call("status", {}, min(ESTOP_AGAIN_S, left_s)))}
-                    how = client.call(service, args, min(ESTOP_AGAIN_S, left_s))
+                    if service == "release" and "after" not in args:
+                        args = {"after": _stop_calls(client.call("status", {}, wait_s))}
+                    how = client.call(service, args, wait_s)
                 except ServiceTimeout:
                     is_repeated = True
                     continue

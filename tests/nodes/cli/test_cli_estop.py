@@ -131,3 +131,26 @@ def test_a_release_without_a_stop_is_said_unless_an_earlier_call_may_have_ended_
 def test_a_node_that_cannot_be_called_does_not_hide_the_answers_of_others() -> None:
     far = NodeEntry(name="driver", pid=1, endpoints={"service": "tcp://10.77.0.9:4000"})  # an address without a key
     assert "any address except ipc and loopback needs a CURVE key" in until_answered(far, "estop", {}, 1.0).error
+
+
+def test_a_release_waits_for_a_node_that_needs_longer_for_each_reply_than_the_first_wait(domain: int) -> None:
+    context: Any = zmq.Context()
+    server = ServiceServer(context, "driver", ipc_endpoint(domain, "driver.service"))
+    over = threading.Event()
+
+    def serve() -> None:
+        while not over.is_set():
+            if server.socket.poll(20) and (request := server.receive()) is not None:
+                over.wait(0.4)  # of a busy computer
+                server.reply(request, {} if request.call.call == "status" else "")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        entry = NodeEntry(name="driver", pid=1, endpoints={"service": server.endpoint})
+        assert until_answered(entry, "release", {}, 15.0).error == ""
+    finally:
+        over.set()
+        thread.join()
+        server.close()
+        context.term()
