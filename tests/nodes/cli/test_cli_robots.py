@@ -77,6 +77,28 @@ def test_a_robot_with_a_spring_shows_it(capsys: pytest.CaptureFixture[str]) -> N
     assert "springs" not in capsys.readouterr().out
 
 
+SUNK = """
+<mujoco model="sunk">
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1"/>
+    <body name="ball" pos="0 0 0.02">
+      <joint name="hop" type="slide" axis="0 0 1"/>
+      <geom name="ball" type="sphere" size="0.05" mass="0.1"/>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+
+
+def test_contacts_that_penetrate_each_other_at_the_start_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sunk.xml").write_text(SUNK)
+    assert run(["robot", "show", "sunk.xml"]) == 0
+    line = "warning: mechanism 'sunk': contacts penetrate each other at the start: 'ball.floor' of 'ball' with 'ground'"
+    assert line in capsys.readouterr().err
+
+
 PARTS = """
 <mujoco>
   <worldbody>

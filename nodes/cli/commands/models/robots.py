@@ -81,7 +81,7 @@ def show_robot(
     with working(f"deriving the constraints of {name!r}"):
         lines = implausibilities(mechanism, checked_rows(mechanism))
         violated = violated_at_start(mechanism)
-    start = _examined(mechanism) if violated or mechanism.beams else _Start()
+    start = _examined(mechanism) if violated or mechanism.beams or mechanism.contacts else _Start()
     about = (inspect.getdoc(builder(name)) or "").partition("\n")[0]
     takes = [dataclasses.asdict(parameter) for parameter in parameters(name)]
     description = {**plain_description(mechanism), "choices": choices, "takes": takes, "about": about}
