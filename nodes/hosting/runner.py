@@ -63,8 +63,8 @@ class Runner:
 
     context_plan  plan of the running launch, for a node that was started separately and joined this launch; otherwise
                   None
-    on_nodes      function that is called on another thread with all nodes of the domain, whenever the list of nodes
-                  changes
+    on_nodes      function that is called with all nodes of the domain, from several threads: whenever the list of nodes
+                  changes, with [] when the registry no longer answers, and when it answers again
     is_restart    whether the process of the node ended before in this launch and was started again
     """
 
@@ -121,6 +121,7 @@ class Runner:
         self._refused: set[str] = set()
         self._has_node_list = False
         self._nodes: list[NodeEntry] = []
+        self._was_connected = True
 
     def _now_ns(self) -> int:
         """Time of the node's clock (ns): the node's own clock if it has one, otherwise the computer's clock."""
@@ -186,6 +187,7 @@ class Runner:
                 collector.collect()
             if session.status_is_due:
                 self._publish_status()
+                self._check_connection()
             awake = dict(self._poller.poll(int(session.status_wait_s * 1e3) + 1))
             if not awake:
                 continue
@@ -224,6 +226,13 @@ class Runner:
         if self._on_nodes is not None:
             self._on_nodes(nodes)
         self._wake.set()
+
+    def _check_connection(self) -> None:
+        is_connected = self._session.is_connected
+        if is_connected != self._was_connected:
+            self._was_connected = is_connected
+            if self._on_nodes is not None:
+                self._on_nodes(self._nodes if is_connected else [])
 
     def _publish(self, topic: str, payload: bytes) -> None:
         self._sent += 1

@@ -107,6 +107,11 @@ class NodeSession:
         return set() if self._link is None else self._link.dead
 
     @property
+    def is_connected(self) -> bool:
+        """Whether a publication of the registry arrived recently."""
+        return self._link is None or self._link.is_connected
+
+    @property
     def refusals(self) -> list[RejectionLog]:
         """Logs of the messages, requests and subscriptions that this node's own sockets refused."""
         link = [] if self._link is None else [self._link.refusals]

@@ -58,7 +58,7 @@ def run_node(
             watch or end the node
     ended   function called with the node when it has ended
     greet   function called with one line of text when the node waits for a launch, when the node has joined a
-            simulation, and when the simulation has been restarted
+            simulation, when the simulation has ended, and when it has been restarted
 
     An exception in the node's own code is printed as in a launch; then NodeFailedError is raised.
     """
@@ -114,7 +114,7 @@ def _run(
 
     beside  function called with (client, name of the node) in a thread of its own once the node is registered
     greet   function called with one line of text when the node waits for a launch, when the node has joined a
-            simulation, and when the simulation has been restarted
+            simulation, when the simulation has ended, and when it has been restarted
     """
     from nodes.hosting.runner import Runner
     from nodes.launching.process import traceback_text
@@ -137,22 +137,29 @@ def _run(
 
 
 class Greeting:
-    """Callback for registry changes: reports that the node joined a simulation, or rejoined a restarted simulation."""
+    """Callback for registry changes: reports that the node joined a simulation, that the simulation ended or no longer
+    answers, and that the node rejoined.
+    """
 
     def __init__(self, plan: Plan, cls: type[Node], show: Callable[[str], None]) -> None:
         self._name, self._robot, self._show = plan.nodes[0].name, plan.sim.robot_name, show
         inputs, outputs = (", ".join(table) or "nothing" for table in (cls.subscribes, cls.publishes))
         domain = f"domain {plan.domain}, robot {plan.sim.robot_name}"
         self._line = f"{domain}, subscribes to {inputs}, publishes {outputs}; Ctrl-C ends"
+        self._gone = f"the simulation in domain {plan.domain} has ended or does not answer; waits for it; Ctrl-C ends"
         self._sim: int | None = None  # process id of the simulation joined
+        self._waits = False  # whether this simulation has left since
 
     def __call__(self, nodes: Sequence[NodeEntry]) -> None:
         pids = {entry.name: entry.pid for entry in nodes}
         servers = [e.pid for e in nodes if e.name == "sim" and f"{self._robot}/state" in e.publishes]
-        if pids.get(self._name) != os.getpid() or not servers or servers[0] == self._sim:
+        if not servers and self._sim is not None and not self._waits:
+            self._waits = True
+            self._show(f"{self._name}: {self._gone}")
+        if pids.get(self._name) != os.getpid() or not servers or (servers[0] == self._sim and not self._waits):
             return
         joined = "joined" if self._sim is None else "joined again,"
-        self._sim = servers[0]
+        self._sim, self._waits = servers[0], False
         self._show(f"{self._name}: {joined} {self._line}")
 
 

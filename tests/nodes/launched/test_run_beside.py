@@ -117,15 +117,18 @@ def test_an_endless_playing_is_ended_by_ctrl_c_without_a_traceback(ground: Any, 
     assert (player.returncode, "Traceback" in said) == (0, False)
 
 
-def test_a_server_that_was_started_anew_is_joined_again(ground: Any, until: Any) -> None:
+@pytest.mark.parametrize("ends", [signal.SIGINT, signal.SIGKILL])
+def test_a_server_that_ended_is_waited_for_and_joined_again(ends: signal.Signals, ground: Any, until: Any) -> None:
     plan = ground.launch_file()
     first = ground.start("launch", plan)
     ground.wait_until_running(first, 1)
     runner = ground.start("run", "my_nodes.py:Damper")
     line = "domain 0, robot rotary_pendulum, subscribes to state, publishes command; Ctrl-C ends\n"
     assert runner.stdout.readline() == f"damper: joined {line}"
-    first.send_signal(signal.SIGINT)
+    first.send_signal(ends)
     first.communicate(timeout=20.0)
+    gone = "the simulation in domain 0 has ended or does not answer; waits for it; Ctrl-C ends\n"
+    assert runner.stdout.readline() == f"damper: {gone}"
     second = ground.start("launch", plan)
     assert runner.stdout.readline() == f"damper: joined again, {line}"
     ground.wait_until_running(second, 1)

@@ -257,7 +257,10 @@ def run(
     ] = None,
     domain: Domain = None,
 ) -> None:
-    """Run one node in this terminal, beside a live launch."""
+    """Run one node in this terminal, beside a live launch.
+
+    The node outlasts the launch: it waits for the next one and joins it. Ctrl-C ends the node.
+    """
     from nodes.launching.joining import run_node
     from nodes.transport.registry import RegistryError
 
