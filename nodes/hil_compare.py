@@ -14,7 +14,7 @@ from nodes.hil.alignment.missing import MissingStates
 from nodes.hil.alignment.stamps import LiveAlignment
 from nodes.hil.prediction.measured_poses import MeasuredPoses
 from nodes.hil.prediction.predicting import Judged, LivePrediction
-from nodes.hil.report.limits import Limits, angle_text
+from nodes.hil.report.limits import Limits, angle_text, excess_text
 from nodes.messages import (
     BodyPoses,
     Description,
@@ -354,9 +354,9 @@ class HilCompare(Node):
         for figure, value in (("bias", sums.bias), ("rms", sums.rms), ("max", sums.largest)):
             limit = self._limit(figure, joint)
             if abs(value) > limit:
-                texts = [angle_text(each, joint in self._sliding) for each in (value, limit)]
-                yield f"{figure} of {joint} is {texts[0]}, at most {texts[1]}", abs(value) - uncertainty[figure] > limit
+                text = excess_text(figure, joint, value, limit, joint in self._sliding)
+                yield text, abs(value) - uncertainty[figure] > limit
         delay, most = sums.delay_s, self._params.delay_ms
         if delay is not None and abs(delay) * 1e3 > most:
             is_certain = (abs(delay) - uncertainty["delay"]) * 1e3 > most
-            yield f"{joint} is {delay * 1e3:.1f} ms late, at most {most:g} ms", is_certain
+            yield excess_text("delay", joint, delay, most * 1e-3, joint in self._sliding), is_certain

@@ -219,8 +219,8 @@ def _has_model_fault(findings: Iterable[Finding], hints: ModelErrorHypotheses) -
 def _excess(joint: JointComparison, limits: Limits, slides: bool) -> Iterator[Excess]:
     if joint.dead:  # its position has no meaning, which another finding reports
         return
-    for figure, value in (("bias", abs(joint.bias)), ("rms", joint.rms), ("max", joint.max)):
-        if value > (limit := limits.of(figure, slides)):
+    for figure, value in (("bias", joint.bias), ("rms", joint.rms), ("max", joint.max)):
+        if abs(value) > (limit := limits.of(figure, slides)):
             yield Excess(joint=joint.name, figure=figure, value=value, limit=limit)
 
 
@@ -377,7 +377,7 @@ def _biases(
 
 
 def _unexplained(name: str, exceeded: list[Excess], slides: bool) -> Finding:
-    worst = max((each for each in exceeded if each.joint == name), key=lambda each: each.value / each.limit)
+    worst = max((each for each in exceeded if each.joint == name), key=lambda each: abs(each.value) / each.limit)
     text = f"the position of {name} is off: {worst.figure} {angle_text(worst.value, slides)}{NO_CAUSE}"
     unit = "m" if slides else "rad"
     limit = angle_text(worst.limit, slides)

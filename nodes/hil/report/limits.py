@@ -42,3 +42,15 @@ class Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 def angle_text(value: float, slides: bool) -> str:
     """Text of a position difference, such as "0.52 deg", or "1.3 mm" for a sliding joint."""
     return f"{value * 1e3:.3g} mm" if slides else f"{math.degrees(value):.3g} deg"
+
+
+def excess_text(figure: str, joint: str, value: float, limit: float, slides: bool) -> str:
+    """Text of an error measure that exceeds its limit, such as "rms of elbow is 0.7 deg, at most 0.5 deg".
+
+    figure        "bias", "rms", "max" or "delay"
+    value, limit  in rad or m; for a delay in s
+    """
+    if figure == "delay":
+        way = "late" if value > 0.0 else "early"
+        return f"{joint} is {abs(value) * 1e3:.1f} ms {way}, at most {limit * 1e3:g} ms"
+    return f"{figure} of {joint} is {angle_text(value, slides)}, at most {angle_text(limit, slides)}"

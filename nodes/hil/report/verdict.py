@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from nodes.hil.identification.diagnosis import Diagnosis, Excess, Finding, diagn
 from nodes.hil.identification.hypotheses import Explanation, explain
 from nodes.hil.identification.model import Efforts, NoModelError, model_of
 from nodes.hil.identification.motion import Applied
-from nodes.hil.report.limits import Limits
+from nodes.hil.report.limits import Limits, excess_text
 from nodes.hil.report.reading import Case, Source
 from nodes.messages import Outcome
 
@@ -119,6 +119,27 @@ class Compared:
         )
 
 
+def excess_lines(exceeded: Iterable[Excess], sliding: Collection[str]) -> list[str]:
+    """Texts of exceeded limits, in the words of `HilCompare`.
+
+    sliding  joints whose positions are in metres
+    """
+    return [excess_text(each.figure, each.joint, each.value, each.limit, each.joint in sliding) for each in exceeded]
+
+
+def delay_lines(verdict: Verdict) -> list[str]:
+    """One line per joint whose delay exceeds its limit, which begins with the way in which this is judged."""
+    most, lines = verdict.limits.delay_ms * 1e-3, []
+    for joint in verdict.joints:
+        if joint.delay_s is None or abs(joint.delay_s) <= most:
+            continue
+        found = [each for each in verdict.findings if each.kind == "delay" and each.of in ("", joint.name)]
+        judged = "beyond limits" if any(each.failed for each in found) else "explained by another cause"
+        judged = "not judged" if verdict.outcome == "not certain" else judged
+        lines.append(f"{judged}: {excess_text('delay', joint.name, joint.delay_s, most, False)}")
+    return lines
+
+
 def _outcome(found: Diagnosis, case: Case, comparison: Comparison) -> tuple[Outcome, str]:
     missing = _missing(case, comparison)
     if found.passed and missing:
@@ -136,7 +157,7 @@ def _outcome(found: Diagnosis, case: Case, comparison: Comparison) -> tuple[Outc
     if not found.is_certain:
         return "not certain", "the irregular times of the measurement may explain all values beyond their limits"
     texts = [each.text for each in found.findings if each.failed]
-    texts += [f"{each.figure} of {each.joint} is beyond its limit" for each in found.exceeded]
+    texts += excess_lines(found.exceeded, case.sliding)
     return "failed", f"{texts[0]}; {missing}" if missing else texts[0]
 
 

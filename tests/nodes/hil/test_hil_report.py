@@ -20,6 +20,7 @@ from nodes.hil.identification.diagnosis import diagnose
 from nodes.hil.report.limits import Limits
 from nodes.hil.report.reading import COMPARER
 from nodes.hil.report.run_notes import run_notes
+from nodes.hil_compare import HilCompare
 from nodes.messages import RobotState, Status, Verdict
 from nodes.plan.files.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
@@ -146,6 +147,10 @@ def test_a_delay_of_12_ms_is_named(recordings: Path, capsys: pytest.CaptureFixtu
     assert (code, named(verdict)) == (1, [("delay", "")])
     assert verdict["findings"][0]["value"] == pytest.approx(0.012, abs=1e-6)
     assert max(joint["max"] for joint in verdict["joints"]) < 1e-5  # with the delay taken out nothing is left
+    assert armswing(["hil", "report", str(recordings / "model.mcap"), "--measured", "late/measured_state"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    for joint in ("joint_2", "joint_4"):  # each delay beyond its limit, in the words of the live comparison
+        assert f"beyond limits: {joint} is 12.0 ms late, at most 5 ms" in lines
 
 
 def test_a_bias_of_half_a_degree_is_named(recordings: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,6 +291,29 @@ def test_of_mass_friction_and_gain_the_one_that_a_robot_has_is_named_alone(
     code, verdict = report(capsys, "hil_robot.mcap")
     assert (code, named(verdict)) == (1, [(kind, "joint_2")])
     assert verdict["findings"][0]["value"] == pytest.approx(value, rel=0.05)
+
+
+def test_the_report_names_the_limits_that_the_launch_names_in_the_same_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hil = load_plan(ROOT / "launch/hil_robot.toml", ["hardware.friction.joint_1=2.0"])
+    hil.duration_s = 3.0
+    with compose(hil) as composition:
+        composition.run()
+        compare = composition.nodes["compare"].node
+        assert isinstance(compare, HilCompare)
+        live = [text for joint, sums in compare._sums.items() for text, _ in compare._beyond(joint, sums)]
+    assert armswing(["hil", "report", "hil_robot.mcap"]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert live[0].startswith("bias of joint_1 is -0.2")
+    assert [f"beyond limits: {text}" for text in live[:-1]] == [line for line in printed if " of joint_1 is " in line][
+        1:
+    ]
+    (late,) = [line.partition(": ")[2] for line in printed if " ms late, " in line]
+    for text in (late, live[-1]):  # the two determine a delay by different methods
+        assert re.fullmatch(r"joint_1 is 3[12]\.\d ms late, at most 3 ms", text)
+    page = Path("hil_robot_report/index.html").read_text()
+    assert re.search(r"<b>3[12]\.\d+</b>", page)
 
 
 def test_backlash_is_named_and_is_no_negative_friction(capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,6 +144,8 @@ def _refuse_foreign(folder: Path, foreign: str) -> None:
 
 
 def _print(verdict: Any, reports: Any, sliding: Any) -> None:
+    from nodes.hil.report.verdict import delay_lines, excess_lines
+
     rows = []
     for joint in verdict.joints:
         figures = [reports.angle_text(value, joint.name in sliding) for value in (joint.bias, joint.rms, joint.max)]
@@ -161,10 +163,12 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
     for finding in verdict.findings:
         limit = f"; limit {finding.limit}" if finding.limit else ""
         print_line(f"{finding.judged if not finding.certain else finding.judged + ' limits'}: {finding.text}{limit}")
-    for each in verdict.exceeded:
-        value, limit = (reports.angle_text(number, each.joint in sliding) for number in (each.value, each.limit))
-        print_line(f"beyond limits: {each.figure} of {each.joint} is {value}, at most {limit}")
-    if not verdict.findings and not verdict.exceeded:
+    for line in excess_lines(verdict.exceeded, sliding):
+        print_line(f"beyond limits: {line}")
+    late = delay_lines(verdict)
+    for line in late:
+        print_line(line)
+    if not verdict.findings and not verdict.exceeded and not late:
         print_line("measured and predicted agree: nothing is beyond its limit")
     if verdict.outcome == "not certain":
         print_line(f"not certain: {verdict.reason}")
