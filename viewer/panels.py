@@ -13,10 +13,11 @@ import numpy as np
 
 from sim_core.support.suggestion import did_you_mean
 from viewer.data.series import Series
-from viewer.data.signals import DERIVED, Signals
+from viewer.data.signals import DERIVED, ORIENTATION, PLACE, Signals
 
 NO_DRIVE = "this robot has no actuators"
 NO_OUTPUTS = "this robot has no outputs"
+NO_FREE, NO_ORIENTATION = "this robot has no free joints", "this robot has no free or spherical joints"
 NO_FORCE, NO_GRIPPER = "this robot reports no forces", "this robot has no grippers"
 SMALL = 1e-9  # constraint violation below which its panel is left out when forces or grippers can be shown instead
 NO_VIOLATION = "exactly 0 in every state: no constraints"
@@ -50,6 +51,8 @@ FIELDS = (
     Field("outputs", "Outputs", "{output}"),
     Field("force", "Force", "N"),
     Field("hold", "Grippers", "state", words=("open", "slides", "grips")),
+    Field(PLACE, "Position of free joints", "m"),
+    Field(ORIENTATION, "Orientation as quaternion w x y z", "1"),
 )
 COMMON = FIELDS[:6]
 
@@ -142,7 +145,9 @@ def arrange(fields: Sequence[Field], signals: Signals, keep_empty: bool) -> tupl
     keep_empty  whether a field without curves keeps its panel, with a remark
     """
     panels: list[Panel] = []
-    fields = _default(signals) if tuple(fields) == COMMON else fields
+    if tuple(fields) == COMMON:
+        frames = [field for field in FIELDS if field.name in (PLACE, ORIENTATION) and field.name in signals.series]
+        fields = (*frames, *_default(signals))
     for per_joint, run in groupby(fields, key=lambda field: field.unit.startswith("{joint}")):
         found = [panel for field in run for panel in _of_field(field, signals)]
         if per_joint:  # position and velocity in m below position and velocity in rad
@@ -183,6 +188,10 @@ def _whole_field(field: Field, signals: Signals) -> list[Panel]:
     if field.name in DERIVED:
         lacks = {"force": NO_FORCE, "hold": NO_GRIPPER}[field.name]
         there = signals.states == 0 or series_of(field, signals) is not None
+        return [Panel(field, field.unit) if there else Panel(field, field.unit, frozenset(), lacks)]
+    if field.name in (PLACE, ORIENTATION):
+        there = signals.states == 0 or field.name in signals.series
+        lacks = NO_FREE if field.name == PLACE else NO_ORIENTATION
         return [Panel(field, field.unit) if there else Panel(field, field.unit, frozenset(), lacks)]
     if field.name in ("phi", "phidot"):
         if signals.violated or signals.states == 0:

@@ -59,6 +59,23 @@ def test_joints_of_one_unit_share_a_panel_and_undriven_ones_have_no_effort() -> 
     assert [panel.takes("pole") for panel in panels[:3]] == [True, True, False]
 
 
+def test_free_and_spherical_joints_have_plots_of_position_in_metres_and_of_the_quaternion() -> None:
+    signals = robot([], [])
+    signals.take("it/description", Description(robot="it", frames=["base", "ball"]))
+    for tick in range(3):
+        base, ball = [0.1 * tick, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.6, 0.8, 0.0, 0.0]
+        signals.take("it/state", RobotState(timestamp=1.0 + tick, frames=[*base, *ball]))
+    panels, left_out = arrange(choose_fields([]), signals, keep_empty=False)
+    assert shown(panels)[:2] == ["place m", "orientation 1"]
+    place, orientation = signals.series["place"], signals.series["orientation"]
+    assert tuple(place.labels) == ("base x", "base y", "base z")  # the points of a spherical joint coincide
+    assert place.values[-1].tolist() == [0.2, 0.0, 0.5]
+    assert tuple(orientation.labels) == tuple(f"{name} q{part}" for name in ("base", "ball") for part in "wxyz")
+    assert orientation.values[-1].tolist() == [1.0, 0.0, 0.0, 0.0, 0.6, 0.8, 0.0, 0.0]
+    panels, left_out = arrange(choose_fields(["place"]), robot([TURNS], ["pole"]), keep_empty=False)
+    assert (panels, left_out) == ((), "not plotted: position (this robot has no free joints)")
+
+
 def test_a_violation_that_is_always_exactly_zero_has_no_panel() -> None:
     panels, left_out = arrange(choose_fields([]), robot([TURNS], ["pole"], phi=0.0), keep_empty=False)
     assert shown(panels) == ["position rad", "velocity rad/s", "effort N m", "energy J"]

@@ -12,8 +12,10 @@ import pytest
 from matplotlib import colors, image
 
 from nodes.cli.application import run as command_line
-from nodes.recording.reader import RecordingWriter
+from nodes.messages import Description, RobotState
+from nodes.recording.reader import RecordingWriter, read_recording
 from viewer import app, availability, palette
+from viewer.data.signals import from_recording
 
 WITHOUT_QT = """
 import sys
@@ -121,3 +123,17 @@ def test_colours_without_qt_are_those_of_qt() -> None:
     assert palette.solid_color(0, "#abc") == gui.QColor("#abc").name()
     for name, color in palette.NAMED.items():
         assert gui.QColor(name).name() == color
+
+
+def test_a_recorded_free_joint_is_plotted(tmp_path: Path) -> None:
+    file, picture = tmp_path / "body.mcap", tmp_path / "body.png"
+    with RecordingWriter(file, {"robot": "body"}) as writer:
+        writer.write("body/description", Description(robot="body", frames=["base"]), 0.0)
+        for tick in range(5):
+            frame = [0.0, 0.0, 0.1 * tick, 1.0, 0.0, 0.0, 0.0]
+            writer.write("body/state", RobotState(timestamp=0.1 * tick, frames=frame), 0.1 * tick)
+    series = from_recording(read_recording(file)).series
+    assert series["place"].values[-1].tolist() == [0.0, 0.0, 0.4]
+    assert tuple(series["orientation"].labels) == ("base qw", "base qx", "base qy", "base qz")
+    assert app.run(str(file), str(picture), fields=["place", "orientation"]) == 0
+    assert count_like(pixels(picture), palette.curve_color(2)) > 100  # z, in its plot

@@ -6,7 +6,7 @@ The signals are filled from live messages or from a recording.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -34,6 +34,7 @@ USUAL, OUT_OF_ALL = 0.9, 10.0
 PATH = "path"  # field of a message, points (3n,), that is drawn over the picture as the topic `overlay` is
 FULL = 2.0  # value of the field `hold` for a gripper all of whose parts act
 SCALARS = ("phi", "phidot", "energy")
+PLACE, ORIENTATION = "place", "orientation"  # fields of the free and spherical joints
 ROUNDING_S = 1e-9  # s; the times of holes are whole nanoseconds, those of states are not
 LATEST = 4096  # rows of a live series that are kept; the plots of the window have more, in `LiveStore`
 
@@ -42,7 +43,7 @@ class Signals:
     """All signals of one robot: the first robot whose messages arrive.
 
     series       {field: its time series}, for fields such as "position", "phi", "outputs" and "reference"; the labels
-                 of a series are names of joints or outputs
+                 of a series are names of joints or outputs, and parts of free and spherical joints, such as "base qw"
     poses        one row per instant: positions (3n,), m, and then quaternions (4n,) of the n bodies; None before the
                  first poses
     measured     poses of the real robot from measurements, with rows as in `poses`; None before the first such poses
@@ -156,6 +157,8 @@ class Signals:
             self._append(field, state.name[: len(row)], state.timestamp, row)
         for field in SCALARS:
             self._append(field, (field,), state.timestamp, (getattr(state, field),))
+        for field, labels, values in frame_columns(self.description, np.array([state.frames])):
+            self._append(field, labels, state.timestamp, values[0].tolist())
         if state.outputs:
             self._append("outputs", tuple(state.outputs), state.timestamp, tuple(state.outputs.values()))
 
@@ -188,6 +191,25 @@ def _appended(series: Series | None, poses: BodyPoses) -> Series:
 def _until(series: Series | None, time: float) -> Series | None:
     """The series; None if its last row is later than `time` (s), which shows that simulation time was set back."""
     return None if series is None or series.times[-1] > time else series
+
+
+def frame_columns(description: Description | None, frames: Floats) -> Iterator[tuple[str, tuple[str, ...], Floats]]:
+    """Yield (field, labels, values (k, m)) of the positions, m, and the quaternions of the free and spherical joints.
+
+    A spherical joint has no position, since its points coincide.
+
+    frames  `RobotState.frames` of k states, (k, 7n)
+    """
+    names = [] if description is None else description.frames
+    if not names or frames.ndim != 2 or frames.shape[1] != 7 * len(names):
+        return
+    parts = frames.reshape(len(frames), len(names), 7)
+    free = [place for place in range(len(names)) if bool(np.any(parts[:, place, :3] != 0.0))]
+    if free:
+        labels = tuple(f"{names[place]} {axis}" for place in free for axis in "xyz")
+        yield PLACE, labels, parts[:, free, :3].reshape(len(frames), -1)
+    labels = tuple(f"{name} {part}" for name in names for part in ("qw", "qx", "qy", "qz"))
+    yield ORIENTATION, labels, parts[:, :, 3:].reshape(len(frames), -1)
 
 
 def derived_columns(description: Description, field: str, columns: Mapping[str, Floats]) -> dict[str, Floats]:
@@ -232,11 +254,13 @@ def from_recording(recording: Recording) -> Signals:
         values = columns[field].astype(np.float64, copy=False).reshape(-1, 1)
         signals.series[field] = Whole((field,), *interrupted(times, values, signals.holes))
     signals.violated = bool(np.any(columns["phi"] != 0.0) or np.any(columns["phidot"] != 0.0))
+    for field, labels, values in frame_columns(signals.description, np.asarray(columns.get("frames", np.zeros(0)))):
+        signals.series[field] = Whole(labels, *interrupted(times, values, signals.holes))
     outputs = [name for name in columns if name.startswith("outputs.")]
     if outputs:
-        labels = [name.removeprefix("outputs.") for name in outputs]
+        known = [name.removeprefix("outputs.") for name in outputs]
         values = np.stack([columns[name] for name in outputs], axis=1)
-        signals.series["outputs"] = Whole(labels, *interrupted(times, values, signals.holes))
+        signals.series["outputs"] = Whole(known, *interrupted(times, values, signals.holes))
     events = recording.get(f"{signals.robot}/event")
     if events is not None and (found := np.flatnonzero(events["kind"] == DIVERGED)).size:
         signals.diverge(float(events["timestamp"][found[-1]]))
