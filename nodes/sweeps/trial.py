@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,11 +16,15 @@ from nodes.sweeps.axes import as_text
 from nodes.sweeps.cells import ENDED, PASSED, Figure, Row, figures_of, values_text
 from nodes.sweeps.checked_lines import encode_line
 from nodes.sweeps.design import Cell, Sweep
+from nodes.sweeps.engine import default_workers
 from nodes.sweeps.report.junit import MOST_CASES
 from nodes.sweeps.report.statistics import repeats_change_nothing
 from nodes.sweeps.report.tables import figure_names, line_of
+from nodes.sweeps.structures import structural
 from nodes.workers import Loss, Pool
 
+COMMAND_S = 1.0  # start of the command and end of the sweep, with its tables and its page, s
+START_S = 1.0  # start of the worker processes where it is not measured, s
 TRIAL_S = 0.5  # wall time after which the trial stops, s
 LIMIT_S = 120.0  # wall time after which a trial has failed; its kernels may have to be compiled, s
 STEPS_AT_ONCE = 10
@@ -48,6 +53,9 @@ class Estimate:
     wall_s       wall time on one processor, s
     disk_bytes   space for the rows of the run in all files of the sweep's folder
     source       origin of the estimate, such as "by 12 finished runs"
+    start_s      measured time in which a worker process starts and loads its code, s; None if it was not measured
+    compile_s    measured time in which the code of another group of runs is compiled, or loaded if it was compiled
+                 before, s; 0 for a sweep without groups
     repeats_equal  whether the repeats of a combination of values have equal results in the finished runs or the trial
     """
 
@@ -55,13 +63,32 @@ class Estimate:
     disk_bytes: float
     source: str
     repeats_equal: bool = False
+    start_s: float | None = None
+    compile_s: float = 0.0
+
+    def whole_s(self, runs: int, processes: int, groups: int = 0) -> float:
+        """Estimated wall time of `runs` runs on a number of processes, s; 0 without runs.
+
+        No process gets a part of a run, and processes beyond the number of cores make nothing faster.
+
+        groups  number of groups of runs whose code is compiled
+        """
+        if not runs:
+            return 0.0
+        compiling_s = self.compile_s * groups / min(processes, default_workers())
+        rounds = max(math.ceil(runs / processes), runs / min(processes, default_workers()))
+        return COMMAND_S + (START_S if self.start_s is None else self.start_s) + self.wall_s * rounds + compiling_s
 
 
 @dataclass(frozen=True)
 class TrialJob:
-    """Job for a worker process: the beginning of a cell. The cells of a sweep are its runs."""
+    """Job for a worker process: the beginning of a cell. The cells of a sweep are its runs.
+
+    only_start  whether the process only starts and loads its code; the trial then has no row
+    """
 
     sweep: Sweep
+    only_start: bool = False
 
     def encode(self, task: Cell) -> bytes:
         """Encode a cell as bytes."""
@@ -71,7 +98,7 @@ class TrialJob:
         """Run the beginning of an encoded cell, and return the encoded Trial."""
         cell = msgspec.json.decode(task, type=Cell)
         try:
-            trial = _tried(self.sweep, cell)
+            trial = _started(self.sweep, cell) if self.only_start else _tried(self.sweep, cell)
         except Exception as error:
             trial = Trial(error=" ".join(f"{type(error).__name__}: {error}".split()))
         return msgspec.json.encode(trial)
@@ -103,7 +130,25 @@ def estimate(sweep: Sweep, rows: Iterable[Row], look: Callable[[], None]) -> Est
     if trial.row is None:
         return trial.error
     source = "by the beginning of the first run"
-    return Estimate(trial.wall_s, _bytes_of(sweep, trial.row), source, trial.repeats_equal)
+    start_s = _time_of_start(sweep, sweep.cell(0), look)  # loads the compiled code, as the processes of the sweep do
+    compile_s = 0.0
+    if structural(sweep):
+        compile_s = max(_time_of_start(sweep, sweep.cell(sweep.cells - 1), look) - start_s, 0.0)
+    return Estimate(trial.wall_s, _bytes_of(sweep, trial.row), source, trial.repeats_equal, start_s, compile_s)
+
+
+def _time_of_start(sweep: Sweep, cell: Cell, look: Callable[[], None]) -> float:
+    """Time in which a new process starts and does the first steps of a cell, s."""
+    began = time.perf_counter()
+    with Pool(TrialJob(sweep, only_start=True), 1, LIMIT_S) as pool:
+        next(pool.results([cell], look))
+        return time.perf_counter() - began
+
+
+def _started(sweep: Sweep, cell: Cell) -> Trial:
+    with Composition(sweep.plan_of(cell)) as composition:
+        composition.step(min(STEPS_AT_ONCE, round(sweep.seconds / composition.plan.sim.step_s)))
+    return Trial()
 
 
 def _tried(sweep: Sweep, cell: Cell) -> Trial:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from nodes.cli.application import run
 from nodes.sweeps.axes import parse_axis
 from nodes.sweeps.cells import Row
 from nodes.sweeps.design import Sweep
+from nodes.sweeps.engine import default_workers
 from nodes.sweeps.trial import estimate, size_text, time_text
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -31,9 +33,9 @@ def test_a_dry_run_lists_axes_runs_and_groups_and_writes_nothing(launch: Path, s
         ["sim.parameters.arm_mass", "2", "0.09, 0.1"],
     ]
     assert lines[4] == "sim.parameters.arm_mass changes what is compiled: 2 groups of runs, each of which compiles once"
-    assert lines[5].startswith("estimated time: ")
+    assert lines[5].startswith("estimated time: about ")
     assert " s on 2 processes, " in lines[5]
-    assert lines[5].endswith(" ms per run by the beginning of the first run; compiling comes on top")
+    assert " ms per run by the beginning of the first run; compiling" in lines[5]
     assert lines[6].startswith("estimated disk space: ")
     assert lines[7].split() == ["cell", "node.gain", "sim.parameters.arm_mass", "repeat", "seed"]
     assert [line.split()[:4] for line in lines[8:]] == [
@@ -64,7 +66,10 @@ def test_the_estimates_are_those_of_the_sweep(launch: Path, sweep: Run, tmp_path
     assert (told["cells"], told["compiling_groups"], told["compiling_axes"]) == (30, 1, [])
     each = told["estimate"]["wall_s_per_run"]
     assert 0.2 <= each < 2.0
-    assert told["estimate"]["wall_s"] == pytest.approx(2.0 + 15 * each)
+    start_s = told["estimate"]["start_s"]
+    assert 0.0 < start_s < 30.0
+    rounds = 30 / min(2, default_workers())
+    assert told["estimate"]["wall_s"] == pytest.approx(1.0 + start_s + rounds * each)
     assert sweep(*arguments, "--no-page").returncode == 0
     size = sum(
         (tmp_path / "o" / name).stat().st_size for name in ("cells.jsonl", "cells.csv", "times.csv", "junit.xml")
@@ -115,6 +120,12 @@ def test_estimates_come_from_finished_runs_where_there_are_some() -> None:
     found = estimate(sweep, [*rows, lost], lambda: None)
     assert not isinstance(found, str)
     assert (found.wall_s, found.source) == (3.0, "by 3 finished runs")
+    assert found.whole_s(0, 4) == 0.0
+    compiles = dataclasses.replace(found, compile_s=0.5)
+    assert compiles.whole_s(1, 1, groups=3) == found.whole_s(1, 1) + 1.5
+    assert found.whole_s(5, 4) >= 2.0 + 2 * 3.0  # no process has a part of a run
+    cores = default_workers()
+    assert found.whole_s(100 * cores, 10 * cores) == 2.0 + 100 * 3.0  # more processes than cores make nothing faster
 
 
 def test_times_and_sizes_are_written_with_two_digits_in_a_fitting_unit() -> None:

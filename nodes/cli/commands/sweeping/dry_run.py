@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from nodes.sweeps.trial import Estimate
 
 SHOWN_VALUES, SHOWN_RUNS, LISTED_RUNS = 12, 24, 100_000  # of an axis; in the table; in JSON
-START_S = 2.0  # start of the command and its worker processes, s
 
 
 def describe(
@@ -39,9 +38,10 @@ def describe(
     changing, (robots, _) = structural(sweep), groups(sweep)
     with interruptible() as go_on, working("estimating, by the beginning of the first run"):
         found = estimate(sweep, rows.values(), go_on)
+    compiled = left if any(axis.random for axis in changing) else min(robots, left) if changing else 0
     count = min(workers or default_workers(), max(left, 1)) if dask in (None, "local") else None
     if as_json:
-        print_json(_plain(sweep, folder, len(rows), found, count, robots, [axis.key for axis in changing]))
+        print_json(_plain(sweep, folder, len(rows), found, count, robots, compiled, [axis.key for axis in changing]))
         return
     print_line(f"{sweep.cells} runs of {sweep.seconds:g} s each{_product(sweep)}, into {folder}")
     if rows:
@@ -57,7 +57,7 @@ def describe(
         print_line(
             f"{' and '.join(keys)} {verb} what is compiled: {robots} groups of runs, each of which compiles once"
         )
-    _print_estimate(found, left, sweep.cells, count, bool(changing))
+    _print_estimate(found, left, sweep.cells, count, compiled)
     if not isinstance(found, str) and found.repeats_equal:
         warn(f"warning: {first_repeats_equal(sweep)}")
     _print_runs(sweep)
@@ -93,17 +93,20 @@ def _product(sweep: Sweep) -> str:
     return f"{combinations}, each {sweep.repeat} times" if sizes else ""
 
 
-def _print_estimate(found: Estimate | str, left: int, cells: int, count: int | None, compiles: bool) -> None:
+def _print_estimate(found: Estimate | str, left: int, cells: int, count: int | None, compiled: int) -> None:
     from nodes.sweeps.trial import size_text, time_text
 
     if isinstance(found, str):
         warn(f"warning: no estimate of the time, because the first run ended early: {found}")
         return
-    whole = found.wall_s * left / (count or 1) + START_S
+    whole = found.wall_s * left if count is None else found.whole_s(left, count, compiled)
     where = "of processor time, on any number of workers" if count is None else f"on {count} processes"
-    besides = "; compiling comes on top" if compiles else ""
+    besides = ""
+    if compiled:
+        each_s = f"about {time_text(found.compile_s)} for each of {compiled} groups, if they are not compiled yet"
+        besides = f"; compiling: {each_s}" if found.compile_s else "; compiling comes on top"
     each = f"{1e3 * found.wall_s:.3g} ms per run {found.source}"
-    print_line(f"estimated time: {time_text(whole)} {where}, {each}{besides}")
+    print_line(f"estimated time: about {time_text(whole)} {where}, {each}{besides}")
     print_line(f"estimated disk space: {size_text(found.disk_bytes * cells)}, and the page")
 
 
@@ -133,7 +136,14 @@ def _line(sweep: Sweep, number: int) -> list[str]:
 
 
 def _plain(
-    sweep: Sweep, folder: Path, done: int, found: Estimate | str, count: int | None, robots: int, changing: list[str]
+    sweep: Sweep,
+    folder: Path,
+    done: int,
+    found: Estimate | str,
+    count: int | None,
+    robots: int,
+    compiled: int,
+    changing: list[str],
 ) -> dict[str, Any]:
     """The description of a sweep as plain data, for scripts. Times are in s, the disk space is in bytes."""
     axes = [
@@ -148,7 +158,8 @@ def _plain(
         data |= {"estimate": None, "reason": found}
     else:
         each = {"wall_s_per_run": found.wall_s, "disk_bytes": found.disk_bytes * sweep.cells, "source": found.source}
-        whole = None if count is None else found.wall_s * (sweep.cells - done) / count + START_S
+        each |= {"start_s": found.start_s, "compile_s": found.compile_s}
+        whole = None if count is None else found.whole_s(sweep.cells - done, count, compiled)
         data |= {"estimate": {**each, "processes": count, "wall_s": whole}, "repeats_equal": found.repeats_equal}
     listed = [sweep.cell(number) for number in range(min(sweep.cells, LISTED_RUNS))]
     runs = [{"cell": cell.number, **cell.values, "repeat": cell.repeat, "seed": cell.seed} for cell in listed]
