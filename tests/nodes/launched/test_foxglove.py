@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import signal
+import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ pytest.importorskip("foxglove", reason="foxglove-sdk is not installed: pip insta
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from websockets.sync.client import connect
 
+from nodes.bridges.foxglove_server import send_at_once
 from nodes.client import Client
 
 ROBOT = "/rotary_pendulum"
@@ -253,3 +256,15 @@ def test_a_port_in_use_is_refused_in_one_line(live: Any, bridge: int) -> None:
     assert re.fullmatch(
         rf"armswing: port {bridge}: .*[Aa]ddress already in use.*; choose another port with --port\n", done.stderr
     )
+
+
+def test_connections_accepted_on_the_port_send_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("127.0.0.1", 0)) as other:
+        before = len(os.listdir("/proc/self/fd"))
+        send_at_once(server.getsockname()[1])
+        assert len(os.listdir("/proc/self/fd")) == before
+        for each, is_set in ((server, True), (other, False)):
+            with socket.create_connection(each.getsockname()):
+                accepted, _ = each.accept()
+                with accepted:
+                    assert bool(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) is is_set
