@@ -74,12 +74,17 @@ def read_host_config(domain: int) -> HostConfig:
 
 
 def write_host_config(domain: int, host_config: HostConfig) -> None:
-    """Write the host configuration of this domain. For a launch with one host, remove the file instead."""
+    """Write the host configuration of this domain. For a launch with one host, remove the file instead.
+
+    The file is replaced as a whole: who reads it meanwhile gets the old or the new configuration.
+    """
     file = _file(domain)
     if host_config == HostConfig():
         file.unlink(missing_ok=True)
     else:
-        file.write_bytes(msgspec.json.encode(host_config))
+        part = file.with_name(f".{file.name}.part")
+        part.write_bytes(msgspec.json.encode(host_config))
+        part.replace(file)
 
 
 def remove_host_config(domain: int) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import zmq
 from hypothesis import HealthCheck, given, settings
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from nodes.messages.protocol import PROTOCOL
 from nodes.transport.bus import Subscriber
 from nodes.transport.domain import DomainError, domain_folder, ipc_endpoint
+from nodes.transport.host_config import HostConfig, read_host_config, remove_host_config, write_host_config
 from nodes.transport.registry import (
     LARGEST_GENERATION,
     SILENT_S,
@@ -34,6 +36,19 @@ from nodes.transport.service import ServiceClient, ServiceError
 from nodes.transport.sockets import AddressError
 
 Until = Callable[..., Any]
+
+
+def test_a_host_configuration_is_replaced_as_a_whole(domain: int) -> None:
+    first, second = (HostConfig(host="desk", address=f"127.0.0.{k}") for k in (1, 2))
+    write_host_config(domain, first)
+    try:
+        with (domain_folder(domain) / "host.json").open("rb") as reading:
+            write_host_config(domain, second)
+            assert msgspec.json.decode(reading.read(), type=HostConfig) == first
+        assert read_host_config(domain) == second
+        assert not list(domain_folder(domain).glob("*.part"))
+    finally:
+        remove_host_config(domain)
 
 
 def entry(name: str, pid: int | None = None, **more: Any) -> NodeEntry:
