@@ -87,6 +87,8 @@ def parse_target(text: str) -> tuple[str, float]:
         raise SweepError(
             f"--find-boundary {text!r}: write the name of a result and a threshold, NAME=NUMBER, such as pass_rate=0.9"
         )
+    if name == "pass_rate" and not 0.0 < threshold <= 1.0:
+        raise SweepError(f"--find-boundary {text!r}: a pass rate is a share; give a number above 0, up to 1")
     return name, threshold
 
 

@@ -293,7 +293,8 @@ def written(mechanism: Mechanism, form: str) -> str:
     if form == "c":
         return _as_c(found)
     if not is_readable(found):
-        return _structure(found)
+        mark = {"sympy": "# ", "latex": "% "}.get(form, "")  # comments, so that the text still is of this format
+        return "\n".join(f"{mark}{line}".rstrip() for line in _structure(found).splitlines())
     return {"text": _as_text, "latex": _as_latex, "sympy": _as_sympy}[form](found)
 
 
@@ -380,7 +381,9 @@ def _as_sympy(found: Equations) -> str:
         listed = ", ".join(map(str, symbols))
         if key == "t":
             lines.append("t = Symbol('t', real=True)")
-        elif symbols:
+        elif not symbols:
+            lines.append(f"{key} = ()")
+        else:
             lines.append(f"{key} = {listed}{',' * (len(symbols) == 1)} = symbols('{listed},', real=True)")
     lines += ["", "named = []"]
     for x, value in found.named:

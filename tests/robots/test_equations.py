@@ -138,6 +138,17 @@ def test_of_a_large_robot_there_are_sizes_and_structure() -> None:
     assert len(text) < 3000
 
 
+def test_sizes_and_structure_are_comments_of_the_format() -> None:
+    exec(written(build("charmie"), "sympy"), {})
+    assert all(line.startswith("%") for line in written(build("charmie"), "latex").splitlines())
+
+
+def test_a_file_without_parameters_has_an_empty_tuple_of_them() -> None:
+    space: dict[str, Any] = {}
+    exec(written(build("crank_slider"), "sympy"), space)
+    assert space["p"] == ()
+
+
 def test_a_beams_shape_functions_are_tables_in_c() -> None:
     mechanism = build("lipinski_pendulum")
     assert "not written out, because the beam's shape functions are tables: " in written(mechanism, "latex")

@@ -139,6 +139,27 @@ def test_an_unstable_equilibrium_is_told(tmp_path: Path) -> None:
     assert "about pivot = 3.14159" in done.stdout
 
 
+def test_positions_beyond_stops_and_an_equilibrium_far_from_the_one_asked_for_are_told(tmp_path: Path) -> None:
+    over = (
+        "--over",
+        "joint_2=-3:3:3,joint_4=-1:1:3",
+        "--seconds",
+        "0.2",
+        "--near",
+        "joint_2=3.14",
+        "--near",
+        "joint_4=0",
+    )
+    done = run(tmp_path, "arm_2dof", *over)
+    assert done.returncode == 0, done.stderr
+    assert "2 of 3 positions of 'joint_2' lie beyond its stops at -2.05 .. 2.05, which push it back" in done.stderr
+    assert re.search(r"the equilibrium that was found has joint_2 = 2\.\d+, not 3\.14 as in --near", done.stderr)
+    free = run(tmp_path, "arm_2dof", *over, "--param", "limits=none")
+    assert "about joint_2 = 3.14159" in free.stdout
+    assert "beyond its stops" not in free.stderr
+    assert "--near" not in free.stderr
+
+
 def test_a_launch_is_mapped_with_its_nodes(tmp_path: Path) -> None:
     done = run(
         tmp_path, str(LAUNCH), "--set", "sim.parameters.coordinates=joint", "--near", "arm=0.5236",

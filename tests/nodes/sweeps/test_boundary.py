@@ -88,6 +88,8 @@ def test_the_boundary_is_found_by_halving_and_goes_on_from_its_journal(
     assert "did you mean 'load.arm.peak'?" in capfd.readouterr().err
     assert run(["sweep", str(folder), "--find-boundary", "load.arm.peak=3"]) == 2
     assert "--find-boundary and --along must be given together" in capfd.readouterr().err
+    assert run(["sweep", str(folder), "--find-boundary", "pass_rate=5", "--along", "node.gain"]) == 2
+    assert "a pass rate is a share; give a number above 0, up to 1" in capfd.readouterr().err
 
 
 def test_the_table_keeps_the_boundaries_of_other_searches(

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,6 +26,7 @@ MOST_CELLS = 25_000_000
 ENDING = ".runs"  # of the file of finished runs, beside the picture
 EXAMPLE = "armswing robot map double_pendulum --over upper.angle=-3:3:100,lower.angle=-3:3:100 --seconds 20"
 LOOSE = 1e-3  # violation beyond which a map warns, in characteristic lengths
+FAR = 0.5  # rad or m: an equilibrium farther from the values of --near is warned of
 
 
 def add_to(app: typer.Typer) -> None:
@@ -181,13 +183,16 @@ def map_robot(
         raise InputError(str(error)) from error
     share = float(found.turns_over.mean())
     print_line(
-        f"{found.is1.size} motions of {seconds:g} s about {how['equilibrium']}: a share of {share:.4f} turns over"
+        f"{found.is1.size} motions of {seconds:g} s about {how['equilibrium']}: in a share of {share:.4f}, an angle "
+        "goes further than 180° from the equilibrium"
     )
     print_line(str(found.norm).replace("(time_unit_s)", "(--time-unit-s)"))
+    for line in (*moved_from(request.near, how.get("found", {})), *beyond_stops(mechanism, request.axes)):
+        warn(f"warning: {line}")
     if how["unstable"]:
         warn("warning: this equilibrium is unstable; select another equilibrium with --near COORDINATE=VALUE")
     if found.diverged:
-        warn(f"warning: {found.diverged} motions diverged; try a smaller --step-ms")
+        warn(f"warning: {found.diverged} motions diverged; try a smaller --step-ms than {1e3 * how['step_s']:.3g}")
     if found.violation > LOOSE * mechanism.characteristic_length:
         far = f"{found.violation:.2g}"
         warn(f"warning: constraints are violated by up to {far} at the end; try a smaller --step-ms")
@@ -269,6 +274,31 @@ class Request:
     time_unit_s: float | None
     lanes: int | None
     threads: int | None
+
+
+def moved_from(near: dict[str, float], found: dict[str, float]) -> Iterator[str]:
+    """A line for each coordinate of the equilibrium that is farther than FAR from the value given by --near."""
+    for name, value in near.items():
+        if name in found and abs(found[name] - value) > FAR:
+            yield f"the equilibrium that was found has {name} = {found[name]:g}, not {value:g} as in --near"
+
+
+def beyond_stops(mechanism: Any, axes: dict[str, Any]) -> Iterator[str]:
+    """A line for each joint with stops, of whose positions on an axis of the map some lie beyond the stops."""
+    from sim_core.mechanism.quantities import value_of
+
+    for joint in mechanism.moving_joints:
+        if joint.stops is None or joint.name not in axes:
+            continue
+        lower, upper = (None if limit is None else value_of(limit) for limit in (joint.lower, joint.upper))
+        values = axes[joint.name]
+        count = sum((lower is not None and x < lower) or (upper is not None and x > upper) for x in values)
+        if count:
+            limits = " .. ".join("none" if limit is None else f"{limit:g}" for limit in (lower, upper))
+            yield (
+                f"{count} of {len(values)} positions of {joint.name!r} lie beyond its stops at {limits}, which push it "
+                "back from there; map within them, or without stops: --param limits=none, where the robot has it"
+            )
 
 
 def _assembled(mechanism: Any, request: Request, remedy: str = JOINT_COORDINATES) -> tuple[Any, Any]:
@@ -426,6 +456,7 @@ def _described(found: Any) -> dict[str, Any]:
     how = {"equilibrium": ", ".join(f"{key} = {value:g}" for key, value in rounded.items()), "seconds": found.seconds}
     how |= {"distances": list(norm.rows)}
     how |= {"step_s": peaks.step_s, "steps": peaks.steps, "stepper": peaks.stepper, "time_unit_s": norm.time_unit_s}
+    how |= {"found": rounded}
     return how | {"length_unit_m": norm.length_unit_m, "lanes": peaks.lanes, "cpu": peaks.cpu}
 
 
