@@ -33,12 +33,15 @@ def domain_folder(domain: int) -> Path:
     """Path of a domain's folder, created with mode 0700 if missing.
 
     The folder is $XDG_RUNTIME_DIR/armswing/<domain>, or /tmp/armswing-<uid>/<domain> if XDG_RUNTIME_DIR is not set.
-    Raises DomainError if other users could reach the sockets in the folder, because the folder belongs to another user,
-    its mode gives other users access, or other users may write to a folder above it.
+    Raises DomainError if XDG_RUNTIME_DIR is a relative path, or if other users could reach the sockets in the folder,
+    because the folder belongs to another user, its mode gives other users access, or other users may write to a folder
+    above it.
     """
     if not 0 <= domain <= LARGEST_DOMAIN:
         raise DomainError(f"domain {domain} is not in 0 .. {LARGEST_DOMAIN}")
     runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and not Path(runtime).is_absolute():  # as the XDG specification asks; each working folder had its own
+        raise DomainError(f"XDG_RUNTIME_DIR={runtime!r} is not an absolute path")
     root = Path(runtime) / "armswing" if runtime else Path(f"{FALLBACK}-{os.getuid()}")
     folder = root / str(domain)
     try:

@@ -97,6 +97,14 @@ def test_a_runtime_folder_that_is_open_to_others_is_refused_with_the_remedy(
     assert domain_folder(domain) == folder
 
 
+def test_a_relative_runtime_folder_is_refused(domain: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "runtime/of/mine")
+    with pytest.raises(DomainError, match=r"^XDG_RUNTIME_DIR='runtime/of/mine' is not an absolute path$"):
+        domain_folder(domain)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_runtime_folder_that_others_may_write_to_is_refused_and_one_that_they_may_only_read_is_not(
     domain: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
