@@ -237,10 +237,9 @@ class Launch:
         return True
 
     def _await_failures(self) -> None:
-        """Note a node that failed shortly before the simulation ended, whose process has not ended yet.
+        """Wait until the process of each node with the status "failed" has ended, and store the failure.
 
-        Such a node has published that it failed. In mode "fast", a whole run may take less time than the end of a
-        process.
+        In mode "fast", a whole run may be over before the process of a failed node has ended. Waits at most FAILING_S.
         """
         deadline = time.monotonic() + FAILING_S
         while True:

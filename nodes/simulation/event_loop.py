@@ -51,7 +51,7 @@ STEP_REPLY_S = 1.5  # longest time until the reply to a call of `step`, even if 
 ROUND_TRIP_EVERY = 16  # once in this many steps, commands are received as they arrive, to measure round trips
 LONGEST_UNHEARD_NS = 5_000_000
 FIRST_COMMANDS_S = 0.2  # longest wait of the first step in realtime for replies to the initial state
-FAST_BATCH = 32  # time steps after which a lossless participant runs again, in mode fast
+FAST_BATCH = 32  # in mode fast, time steps between two runs of a lossless participant, such as a recorder
 
 
 class SimHost:

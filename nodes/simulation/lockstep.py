@@ -126,6 +126,8 @@ class LocalPort:
 class ScheduledParticipant:
     """A participant (node that the scheduler runs), with the messages that it will receive when it next runs.
 
+    A participant is lossless if its node class has `lossless = True`, as a recorder has: it receives every message.
+
     on_the_way  heap of (arrival time, number, topic, message) for messages that a communication link delays
     busy_until  simulation time (s) until which the participant still computes and does not run again
     """
@@ -170,7 +172,7 @@ class Scheduler:
     """Advances a simulation together with its participants.
 
     carry  function called with every message of the server and of the participants, in the order of publication
-    batch  number of time steps after which a lossless participant runs again; it then receives all messages of these
+    batch  number of time steps between two runs of a lossless participant, which then receives all messages of these
            time steps at once; 1 in lockstep
     links  communication links, which compute the arrival time of each message; None: messages arrive at once
     """

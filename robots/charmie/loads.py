@@ -47,7 +47,7 @@ class CharmieLoads:
 
     @property
     def floor(self) -> JointLoad:
-        """Reaction of the floor: load of link 2 on link 3, in link 3's axes."""
+        """Load that the floor exerts on CHARMIE, through link 2, at the foot of link 3; in link 3's axes."""
         return self.joints["link_3"]
 
 

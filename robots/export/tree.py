@@ -41,7 +41,7 @@ class Motion:
     point  point on the axis, m
     joint  joint whose damping, load, limits and actuators belong to this degree of freedom; None for the two
            translations of a planar joint
-    ref    position, rad or m, at which the body has the pose of the branch
+    ref    position (rad or m) of this degree of freedom at which the body has the pose that the `branch` gives it
 
     The axis and the point are expressed in the frame of the body, at the pose that the body has relative to the parent
     while this and all later degrees of freedom are at the position `ref`.

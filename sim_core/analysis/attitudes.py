@@ -60,7 +60,10 @@ class Attitudes:
 
     @property
     def parameters(self) -> Array:
-        """Parameters (n_p,) with the quaternions of the equilibrium, relative to which rotation coordinates are 0."""
+        """Parameters (n_p,) of the system, with the quaternions of the equilibrium as reference quaternions.
+
+        With these parameters, all rotation coordinates are 0 at the equilibrium.
+        """
         p = self.system.default_parameters()
         for each, quaternion in zip(layout_of(self.system).orientations, self.quaternions, strict=True):
             p[each.quaternion : each.quaternion + 4] = quaternion

@@ -138,7 +138,7 @@ class _Loop:
         self._waiting: list[tuple[str, str, int]] = []  # (value, name, index) stored at the end of a stage
 
     def lines(self) -> list[str]:
-        """Lines of LLVM IR that define the function `ranges`."""
+        """Lines of LLVM IR of the function `ranges`, which steps all lanes of the given range; see `module`."""
         n, sizes = self._layout.n_q, self._layout.sizes
         rows = self._n_rows
         held = {**sizes, "t": 1, "a": n, "lam": rows, "U": rows, "q0": n, "v0": n, "dq": n, "dv": n}

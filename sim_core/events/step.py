@@ -267,9 +267,11 @@ class StepEvents:
     def _next_values(self, held: np.ndarray) -> np.ndarray:
         """Guard values (n_guards,) at the start of the next step: the present values, with two exceptions.
 
-        If the value of an active Crossing changed sign and the Crossing has not fired, its value gets the previous sign
-        again, so that it fires in the next step. If a constraint that a Crossing engages was released while the point
-        of the Crossing is at the level, the value is 0, so that the point must leave the level before it can cross it.
+        A Crossing fires when its guard value changes sign between two steps. If the value of an active Crossing changed
+        sign in this step and the Crossing has not fired, the returned value has the sign from before this step, so that
+        the Crossing fires in the next step. If an event has released a constraint that a Crossing engages, and the
+        guard value of this Crossing is at its level, the returned value is 0: the value must leave the level before
+        the Crossing can fire again.
 
         held  (n_switched,) mask of the constraints that held before the events
         """

@@ -133,7 +133,7 @@ class Intrinsic:
 
     @cached_property
     def made(self) -> Any:
-        """The intrinsic of numba."""
+        """The function that numba's compiler recognizes, made by `numba.extending.intrinsic` at the first use."""
         from numba.extending import intrinsic
 
         return intrinsic(self._define)

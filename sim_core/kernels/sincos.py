@@ -2,8 +2,9 @@
 
 A multiple of pi/2 is subtracted from each angle; pi/2 is represented as a sum of three numbers, of which the first two
 have at most 33 bits [CodyWaite1980]. The polynomials on [-pi/4, pi/4] are those of [Fdlibm]. The error is below 1 ulp
-for |x| <= LARGEST. If an angle is larger, the C library computes sine and cosine of all angles of the vector, or with
-`each_alone` of the larger angles only, so that the values of an angle do not depend on the other angles.
+for |x| <= LARGEST. If an angle is larger, the C library computes sine and cosine of all angles of the vector. With
+`each_alone`, the C library computes those of the larger angles only; the values of an angle then do not depend on the
+other angles.
 
 `fused_definitions` defines functions of the same names with fused multiply-add, which need half as many operations and
 are faster. Their absolute error is below FUSED_ERROR, and they always treat each angle alone.
@@ -53,7 +54,8 @@ def definitions(lanes: int, each_alone: bool = False) -> str:
     `@sincos_N(x)` returns {sin, cos} for |x| <= LARGEST, `@sincos_any_N(x)` for every x, and `@is_large_N(x)` whether
     some |x| > LARGEST.
 
-    each_alone  whether `@sincos_any_N` returns the values of `@sincos_N` for each |x| <= LARGEST
+    each_alone  if some angles are larger than LARGEST, whether `@sincos_any_N` computes the others as `@sincos_N` does;
+                otherwise the C library computes all angles
     """
     return "\n\n".join([_is_large(lanes), _fast(lanes), _selected(lanes) if each_alone else _library(lanes)])
 

@@ -121,9 +121,10 @@ def _compiled(loop: Any, arguments: tuple[Any, ...], key: str) -> Library:
 
 
 def _enter(symbol: str, kinds: list[str]) -> str:
-    """LLVM IR of `enter(block, results)`, which calls a function with the words of `block` as arguments.
+    """LLVM IR of `enter(block, results)`, which calls the compiled function `symbol`.
 
-    The function writes its results to `results`; `enter` writes the return code of the function behind these results.
+    `block` is an array of 64-bit words, one word for each argument of the function. The function writes its results to
+    the array `results`; `enter` writes the function's return code to the element of `results` after the last result.
     """
     lines = [
         f'declare i32 @"{symbol}"({", ".join([_POINTER, _POINTER, *kinds])})',

@@ -176,10 +176,11 @@ class Servos:
     def rest(self, names: Any, position: Any = None) -> None:
         """Bring the actuators `names` to a safe state: without effort, or with the servos holding the joints in place.
 
-        position  (n_joints,) present joint positions. If they are given, each servo holds its present target from now
-                  on, and an actuator without a servo keeps its effort. If they are None, all efforts become zero
+        If `position` is None, the efforts become zero. Otherwise each servo holds its target position in mode
+        "position", and an actuator without a servo keeps its effort. A servo in mode "effort" first takes the target
+        position at which its effort remains the same. An actuator without a joint keeps its command in any case.
 
-        An actuator without a joint keeps its command in any case.
+        position  (n_joints,) present joint positions, or None
         """
         for name in names:
             index = self.names.index(name)

@@ -67,8 +67,8 @@ class Clock:
     """Model of the remote clock since its last jump: remote = local + offset_s + drift (local - since), times in s.
 
     offset_s, drift       offset (s) at the local time `since`; drift (s per s)
-    sigma_s, drift_sigma  standard deviations of `offset_s` and `drift`, over all pairs of values that agree with every
-                          exchange
+    sigma_s, drift_sigma  standard deviations of `offset_s` and `drift`. They are taken over the set of all pairs
+                          (offset, drift) that no exchange rules out
     bound_s               largest possible error of the offset, however the travel time is split between the two
                           directions
     steps                 earlier jumps of the clock, in order

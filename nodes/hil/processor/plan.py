@@ -47,7 +47,7 @@ def plan_of_processors(plan: Plan, name: str, program: Path, emulator: str, reco
     if plan.sim.mode != "lockstep":
         raise PlanError(
             f"plan {plan.name!r} has mode {plan.sim.mode!r}, but only mode 'lockstep' delivers the same messages to "
-            'both builds; set mode = "lockstep"'
+            'this program and its build for the other processor; set mode = "lockstep"'
         )
     robot = plan.robot_of(node.namespace)
     for each in plan.nodes:

@@ -403,7 +403,7 @@ def _publishers(plan: Plan, hosted: HostedNode) -> dict[str, str]:
             if hosted.subscribes_to(topic) and found.setdefault(topic, node.name) != node.name:
                 raise PlanError(
                     f"both {found[topic]!r} and {node.name!r} publish {topic}, and the recording does not say which of "
-                    "them published a message; to replay a run with links, let one node publish the topic"
+                    "them published a message; to replay a run with communication links, let one node publish it"
                 )
     return found
 

@@ -14,8 +14,9 @@ increment makes y slightly wrong; REFINEMENTS proximal refinements reduce this e
 
 If light bodies carry heavy ones, S is ill-conditioned: a few of its eigenvalues are only 1e-8 times its diagonal
 entries. The refinements then leave a part of the error, and rounding adds to it. One more refinement, on the residual
-J x - r2, corrects both. It goes in the refinement's direction as far as the error, measured in the norm of S, becomes
-smallest. A step of length 1 would leave 1 to 5 % of the error in the directions of the small eigenvalues.
+J x - r2, corrects both. Its length is found by a line search: the multiple of the refinement that leaves the smallest
+error in the norm of S is added. A length of 1 would leave 1 to 5 % of the error in the directions of the small
+eigenvalues.
 """
 
 from __future__ import annotations

@@ -366,7 +366,7 @@ def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[s
     step_s = None if request.step_ms is None else request.step_ms / 1e3
     norm = StateNorm.of(system, about, request.rows, request.time_unit_s, None, step_s, efforts)
     if unstable := unstable_servos(system, norm.step_s, about, request.servos):
-        raise InputError(f"{unstable}, with --step-ms")
+        raise InputError(f"--step-ms: {unstable}")
     with SweepBar("motions") as bar:
 
         def show(done: int, of: int) -> None:
