@@ -174,9 +174,9 @@ def rebuilt(program: Program) -> Program:
 
 
 def _needed(nodes: list[Node], root: int, done: dict[int, int]) -> Iterable[int]:
-    """Yield the nodes that `root` depends on and that are not in `done`, arguments first, and `root` itself.
+    """Yield the nodes on which `root` depends and then `root`, except those in `done`; arguments come first.
 
-    The caller must add each node to `done` before asking for the next.
+    The caller must add each node to `done` before the iteration continues.
     """
     stack = [root]
     open_nodes: set[int] = set()
@@ -193,7 +193,7 @@ def _needed(nodes: list[Node], root: int, done: dict[int, int]) -> Iterable[int]
             continue
         if top in open_nodes and any(arg in open_nodes for arg in waiting):
             raise ValueError(
-                "intermediate value {top} of the kernel depends on itself; its expressions must not be circular"
+                f"intermediate value {top} of the kernel depends on itself; its expressions must not be circular"
             )
         open_nodes.add(top)
         stack += reversed(waiting)
