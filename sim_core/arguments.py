@@ -77,7 +77,7 @@ def shown(value: Any) -> str:
 
 
 def as_array(owner: str, name: str, value: Any, permitted: str = "an array of numbers") -> np.ndarray:
-    """`value` as an array of float64 of the same shape; `value` itself if it is one already.
+    """Convert `value` to an array of float64 of the same shape; an array of float64 is returned itself.
 
     permitted  description of the permitted values, for the error message
     Raises InvalidRequest, one line, unless all entries are real numbers; they need not be finite.

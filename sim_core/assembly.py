@@ -39,7 +39,7 @@ def checked_start(
 
     p               parameters (n_p,)
     assemble_start  whether to move the start to the nearest state that satisfies the constraints
-    share           permitted violation of the constraints, as a fraction of the characteristic length
+    share           permitted relative violation of the constraints, see `sim_core.start.exceeds_rounding`
     stacklevel      stack level of the warnings
     Warns of any violation. Raises InvalidMechanism for a violation larger than permitted, unless the mechanism permits
     such a start by the field `open_start`.

@@ -75,7 +75,7 @@ class StepTooLargeWarning(StabilityWarning):
 
 
 class ParameterWarning(SimulationWarning):
-    """Warning: a parameter is so far from its default that it may be in another unit."""
+    """Warning: a parameter may be in another unit, because it is far from its default or too large for an angle."""
 
 
 class DescriptionWarning(SimulationWarning):
@@ -95,7 +95,10 @@ class ConstraintGapWarning(SimulationWarning):
 
 
 class StartWarning(SimulationWarning):
-    """Warning: the initial state violates constraints, is near singular angles, or is beyond the level of a guard."""
+    """Warning about the initial state.
+
+    It violates constraints, is near singular angles, has contacts that penetrate deeply, or is beyond a guard's level.
+    """
 
 
 def require_finite(owner: str, name: str, values: Sequence[float]) -> None:

@@ -133,9 +133,9 @@ def postures(mechanism: Mechanism, q: Array) -> dict[str, Posture]:
 
 
 def motions(mechanism: Mechanism, at: Mapping[str, Posture], v: Array, a: Array) -> dict[str, BodyMotion]:
-    """Forward iterations: {body: motion} for joint velocities v and accelerations a (n_q,).
+    """{body: BodyMotion} of all bodies for joint velocities v and accelerations a (n_q,): the forward iterations.
 
-    at  {body: posture}
+    at  {body: Posture}, as `postures` returns it
 
     Gravity enters as an acceleration of the ground. The equations are [GoncalvesEtAl2024, eqs. 28 to 32] with one
     correction. The last term of eq. 30 is (joint rate) w x z, with the angular velocity w of the parent and the joint's
@@ -191,8 +191,9 @@ def joint_loads(
     acting: Mapping[str, Iterable[Acting]] | None = None,
     only: Collection[str] | None = None,
 ) -> dict[str, JointLoad]:
-    """{body: load at the joint to its parent}, computed from the end-effectors to the base (backward iterations).
+    """{body: JointLoad at the joint to its parent}, from the end-effectors to the base: the backward iterations.
 
+    moving  {body: BodyMotion}, as `motions` returns it
     acting  {body: loads that are not joint loads, such as those of springs and contacts}
     only    bodies to compute, by default all; if a body is left out, `acting` must contain the reaction of this body on
             its parent
@@ -211,7 +212,7 @@ def joint_loads(
 
 
 def efforts(moving: Mapping[str, BodyMotion], loads: Mapping[str, JointLoad]) -> list[Array]:
-    """Joint efforts, N or N m: components of the loads along the joints' free directions, in coordinate order."""
+    """Joint efforts, N or N m, one per coordinate: components of the loads along the joints' free directions."""
     found: list[Array] = []
     for body, motion in moving.items():
         joint = motion.posture.joint
@@ -259,7 +260,9 @@ def _per_joint(mechanism: Mechanism, values: Array) -> Iterable[tuple[Joint, Arr
 
 
 def _turned(joint: Joint, angle: Array | None) -> Array:
-    """Rotation matrix R_PB of a joint at an angle, rad. The angle of a joint without rotation is None.
+    """Rotation matrix R_PB, from the child's axes to the parent's, of a joint at an angle, rad.
+
+    angle  None for a joint without rotation
 
     [GoncalvesEtAl2024, eqs. 17, 18, written as a rotation about the joint's axis]
     """
@@ -268,7 +271,11 @@ def _turned(joint: Joint, angle: Array | None) -> Array:
 
 
 def _turning(w: Array, dw: Array, r: Array) -> Array:
-    """Acceleration dw x r + w x (w x r) (3,) of a body's point at r due to rotation."""
+    """Acceleration dw x r + w x (w x r) (3,) of a body's point due to rotation, relative to another body's point.
+
+    w, dw  angular velocity and angular acceleration of the body
+    r      vector from the other point to the point
+    """
     return cross(dw, r) + cross(w, cross(w, r))
 
 

@@ -147,9 +147,10 @@ def effective_masses(mechanism: Mechanism, q: Array | None = None) -> dict[str, 
 
 
 def _points(contact: SphereContact) -> list[tuple[str, list[Array]]]:
-    """[(body, points)] for the two bodies of a contact.
+    """[(body, points)] for the two bodies of a contact: extreme points through which the contact normal may pass.
 
-    The points, in the body's frame, are the extreme points through which the contact normal may pass.
+    The points, in the body's frame, m, are the centre of a sphere, the ends of a capsule's axis, the corners of a box,
+    or the given point of a plane.
     """
     center, other = np.array(contact.center), np.array(contact.other_point)
     if contact.other_half_sizes is not None:
@@ -162,9 +163,9 @@ def _points(contact: SphereContact) -> list[tuple[str, list[Array]]]:
 
 
 def _largest(mobilities: Iterable[Array]) -> float:
-    """Largest mobility (acceleration per force), 1/kg, in any direction and at any point.
+    """Largest acceleration per force, 1/kg, in any direction and at any of several points.
 
-    mobilities  matrix (3, 3) at each point that maps a force to the acceleration
+    mobilities  for each point, the matrix (3, 3) that maps a force to the acceleration of the point
     """
     return max(float(np.linalg.eigvalsh(each)[-1]) for each in mobilities)
 

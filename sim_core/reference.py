@@ -189,7 +189,7 @@ def _oriented(body: Body, p: Jet, angles: list[Jet]) -> MovingFrame:
 
 
 def _quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Symmetric bilinear form B(a, b) such that B(e, e) is the rotation matrix of Euler parameters e."""
+    """Matrix B(a, b) (3, 3), linear and symmetric in a and b, with B(e, e) = rotation matrix of Euler parameters e."""
     A, B = cross_matrix(a[1:]), cross_matrix(b[1:])
     dot = a[0] * b[0] - a[1:] @ b[1:]
     return np.asarray(dot * np.eye(3) + np.outer(a[1:], b[1:]) + np.outer(b[1:], a[1:]) + a[0] * B + b[0] * A)
@@ -241,9 +241,11 @@ def _orientation(joint: Joint, s: Jet) -> Jet:
 
 
 def _relative_angles(mechanism: Mechanism, line: list[Jet]) -> list[Jet]:
-    """Joint positions from absolute angles: the angle of each joint's child minus the angle of its parent.
+    """Jets of the joint positions: the absolute angle of each joint's child minus that of the joint's parent.
 
     The child of a fixed joint has the angle of the parent; a fixed joint has no position.
+
+    line  jets of the absolute angles
     """
     zero = constant(0.0)
     angle, found, moving = {GROUND: zero}, [], iter(line)

@@ -1,4 +1,4 @@
-"""Simulation: integrates one System from a start state and owns the State; methods return copies.
+"""Simulation: integrates one System from a start state. The methods return copies of the State and its arrays.
 
 sim = Simulation(assemble(build("triple_pendulum")), step_s=1e-3)
 sim.advance(60.0)
@@ -261,7 +261,10 @@ class Simulation:
         self._marks_noted = marks
 
     def _check_modes(self, stacklevel: int) -> None:
-        """Check whether the step size is too large for a mode; schedule the next check. Warns at most once per run."""
+        """Check whether the step size is too large for a vibration mode, and schedule the next check.
+
+        There is at most one warning per run.
+        """
         self._schedule_mode_check()
         if not self._checks_modes or self._too_large is not None:
             return
@@ -278,7 +281,10 @@ class Simulation:
             self._schedule_mode_check()
 
     def _check_motions(self, steps: int, stacklevel: int) -> int:
-        """Warn of prescribed motions that the next steps do not resolve; returns the number of steps to take now."""
+        """Warn of prescribed motions that are too fast for the step size in the next steps.
+
+        Returns the number of steps that were checked and can be taken now, at most `steps`.
+        """
         steps = steps if self.stepper.adaptive else min(steps, MOST)
         for line in self._motions.check(self._tick, steps, self._switching.idle):
             warnings.warn(line, StepTooLargeWarning, stacklevel=stacklevel)
@@ -294,18 +300,17 @@ class Simulation:
         """Result of the check that found the step size too large for a mode; None if every check has passed.
 
         The step size is checked at ticks that are powers of four up to 65536, then at every multiple of 65536, and
-        after each change of parameters.
-        Implicit steppers, which are stable at every step size, and steppers with error control are not checked. When
-        the energy departs or a run diverges, the states before are checked for all steppers with a fixed step size.
+        after each change of parameters. Implicit steppers, which are stable at every step size, and steppers with error
+        control are not checked. When a large energy error is found or a run diverges, the step size is also checked at
+        the preceding states, for all steppers with a fixed step size.
         """
         return self._too_large
 
     @step_too_large.setter
     def step_too_large(self, found: StepTooLarge | None) -> None:
-        """Set the result of the check whether the step size is too large for a mode, for example after restoring a
-        snapshot.
+        """Set the result of an earlier check of the step size, for example after restoring a snapshot.
 
-        found  result of an earlier check; the problem in it is not reported again
+        found  the result; its problem is not reported again. None if the check has passed
         """
         self._too_large = found
         self._schedule_mode_check()
@@ -332,11 +337,11 @@ class Simulation:
         raise divergence(status, self.time, states, self.system, self._switching.idle, *how)
 
     def _cause(self, states: np.ndarray, stacklevel: int) -> str:
-        """Text about the cause of a divergence or of an energy error, as far as earlier states show it; "" otherwise.
+        """Text about the cause of a divergence or of an energy error; "" if no cause is found.
 
-        If the step is too large for a mode in these states, this is the result of later checks too.
+        If the step size turns out to be too large for a mode in the given states, `step_too_large` is set.
 
-        states  (n, 1 + 2 n_q): t, q, v
+        states  (n, 1 + 2 n_q) latest states, one row t, q, v per time step
         """
         if cause := self._unstable or self._motions.explanation():
             return cause
@@ -384,8 +389,8 @@ class Simulation:
     def _gap_line(self, engaged: list[str], v: np.ndarray) -> str:
         """One-line warning about constraints that were switched on although they are violated; "" without any.
 
-        A constraint may be violated by FAR of its size, or by its change within two time steps. Each constraint is
-        named once per run.
+        A violation is permitted up to the fraction FAR of the characteristic length (of 1 for rows that are no
+        lengths), and up to the change of the row within two time steps. Each constraint is named once per run.
 
         engaged  names of the constraints that were switched on in this step
         v        velocities before this step's events
@@ -698,9 +703,10 @@ class Simulation:
 
     @property
     def substeps(self) -> int:
-        """Number of substeps since the reset.
+        """Number of substeps since the reset; 0 if no time step was divided.
 
-        Near a change point, a configuration in which the constraint rows lose rank, time steps have substeps.
+        Explicit Runge-Kutta steppers with a fixed step size divide a time step into substeps near a change point, a
+        configuration in which the constraint rows lose rank.
         """
         return int(self._w.substepped[0])
 
@@ -734,10 +740,10 @@ class Simulation:
     def frames(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """{joint: (pose (7,), twist (6,))} of the spherical and free joints.
 
-        A pose contains the position (3,), m, of the child's joint point relative to the parent's joint point, along the
-        parent's axes, and the quaternion w x y z (4,) of the child's axes relative to the parent's axes. A twist
-        contains the linear velocity (3,), m/s, along the parent's axes and the angular velocity (3,), rad/s, in the
-        child's axes.
+        pose   position (3,), m, of the child's joint point relative to the parent's joint point, along the parent's
+               axes, then the quaternion w x y z (4,) of the child's axes relative to the parent's axes
+        twist  linear velocity (3,), m/s, along the parent's axes, then the angular velocity (3,), rad/s, in the
+               child's axes
         """
         names = [joint.name for joint in self.system.mechanism.oriented_joints]
         return dict(zip(names, zip(*self.readings.frames(), strict=True), strict=True))

@@ -38,10 +38,10 @@ def may_lose_rank(J: np.ndarray, closed: bool) -> bool:
 
 
 def is_ill_conditioned(M: np.ndarray, J: np.ndarray) -> bool:
-    """Whether S = J M^-1 J', scaled to unit diagonal, is ill conditioned although its rows are independent.
+    """Whether S = J M^-1 J', scaled to unit diagonal, is ill conditioned for another reason than dependent rows of J.
 
-    S is ill conditioned if an eigenvalue lies between DEPENDENT and WELL_CONDITIONED. Smaller eigenvalues are rounding
-    errors of linearly dependent rows. M must be positive definite.
+    This is the case if an eigenvalue of the scaled S lies between DEPENDENT and WELL_CONDITIONED. Smaller eigenvalues
+    are rounding errors of linearly dependent rows. M must be positive definite.
     """
     S = J @ np.linalg.solve(M, J.T)
     size = np.sqrt(np.maximum(np.diag(S), 0.0))
@@ -110,11 +110,11 @@ def least_pivots(system: System, p: np.ndarray) -> np.ndarray:
     """Thresholds for the pivots of the constraint rows: a pivot below its threshold means that a change point is near.
 
     A change point is a configuration in which constraint rows lose rank. The pivots are those of S = J M^-1 J'. The
-    thresholds are computed from states that the mechanism can reach from its start with the constraints that hold in
-    p. A row that is linearly dependent on other rows in all these states has small pivots everywhere, and therefore a
-    small threshold. Rows that are switched off have the threshold 0, so that their pivots are never below it.
+    thresholds are computed from states that the mechanism can reach from its start while the flags in p switch
+    constraints on and off. A row that is linearly dependent on other rows in all these states has small pivots
+    everywhere, and therefore a small threshold. A row that is switched off has the threshold 0.
 
-    p  parameters (n_p,), whose flags switch the rows on and off
+    p  parameters (n_p,), with a flag for each switched constraint: 1 if it holds, otherwise 0
     """
     if not system.pivot_rows:
         return np.zeros(0)
@@ -145,10 +145,11 @@ def least_pivots(system: System, p: np.ndarray) -> np.ndarray:
 
 
 def coordinate_scales(names: tuple[str, ...], prismatic: list[str], length: float) -> np.ndarray:
-    """Typical size (n_q,) of each coordinate: the characteristic length `length` for lengths, 1 for angles and ratios.
+    """Typical size (n_q,) of each coordinate: `length` for translations of bodies and prismatic joints, otherwise 1.
 
     names      names of the coordinates
     prismatic  names of the prismatic joints
+    length     characteristic length of the mechanism, m
     """
     lengths = [name in prismatic or name.endswith((".x", ".y", ".z")) for name in names]
     return np.where(lengths, length, 1.0)

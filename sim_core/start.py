@@ -65,9 +65,9 @@ def start_line(mechanism: Mechanism, violated: str) -> str:
 
 
 def missed_line(mechanism: Mechanism, missed: Sequence[tuple[str, float]]) -> str:
-    """Text of the warning about each Crossing whose point starts beyond the level and moves away from the level.
+    """Text of the warning about Crossings that start beyond their level, and so cannot fire before a point returns.
 
-    missed  (name of the Crossing, distance of its point from the level, m) of each such Crossing
+    missed  (name, distance of the point from the level in m) of each of these Crossings
     """
     named = ", ".join(f"guard {name!r} by {distance:.3g} m" for name, distance in missed[:NAMED])
     more = f" and {len(missed) - NAMED} more" if len(missed) > NAMED else ""

@@ -13,8 +13,10 @@ from sim_core.errors import InvalidRequest
 
 @dataclass(frozen=True)
 class State:
-    """The complete state of a simulation at the time tick * step size. A run restarted from it continues bit for bit.
+    """The complete state of a simulation after `tick` steps. A run that restarts from a State continues bit for bit.
 
+    tick           number of time steps since the reset
+    q, v, u        coordinates (n_q,), velocities (n_q,) and actuator efforts (n_u,)
     p              parameters, in the order of Mechanism.parameter_names: tunables; parameters that guards have set
                    (CapturedParameter); quaternions of joints; external forces; for each switched constraint 1 if it
                    holds, otherwise 0
@@ -75,15 +77,18 @@ class Notice:
 
 @dataclass(frozen=True)
 class Transition:
-    """A change of the constraint mode, with q and v before and after the change, and the energy lost, J.
+    """A change of the constraint mode by a guard, at a given simulation time, s.
 
-    part            part of the robot that the change concerns
+    kind            kind of the guard or, if it has none, the guard's name
+    before, after   (2 n_q,) state q, v before and after the change
+    energy          lost energy, J; negative if the change adds energy
+    part            part of the robot that the change concerns; "" if the guard names none
     source, target  names of the constraint modes before and after; for modes without a name, the names of the switched
                     constraints that hold
-    One impact can cause several changes. Each of these changes then has the states before and after the whole impact,
-    but constraint modes and an energy of its own: the energy that is lost by the impulses of the constraints that the
-    change switches on, negative if these impulses add energy. The first change gets the rest of the energy lost in the
-    impact, so that the energies of all changes add up to this loss.
+
+    One impact can cause several changes. Then `before` and `after` of each change are the states before and after the
+    whole impact. The energy of a change is the part of the loss that the constraints switched on by this change cause.
+    The first change gets the rest of the loss, so that the energies of all changes add up to the loss in the impact.
     """
 
     kind: str

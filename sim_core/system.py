@@ -96,7 +96,7 @@ class System:
         A pivot below its threshold indicates that the constraint rows almost lose rank. Equal parameters give equal
         thresholds, which are computed once.
 
-        p  parameters (n_p,), whose flags tell which constraints hold
+        p  parameters (n_p,), with a flag for each switched constraint: 1 if it holds, otherwise 0
         """
         found = self._least_pivots.pop(p.tobytes(), None)
         self._least_pivots[p.tobytes()] = found = least_pivots(self, p) if found is None else found
@@ -195,11 +195,10 @@ class System:
         return Batch(self, lanes)
 
     def size_hint(self, size: int) -> str:
-        """Text that suggests coordinates="joint", to be appended to an error message about a wrong number of
-        coordinates.
+        """Text for the end of a message about a wrong number of coordinates, which suggests coordinates="joint".
 
-        Returns "" unless the mechanism is in absolute coordinates and `size`, the wrong number, is the number of its
-        joints.
+        The text is "" unless the mechanism is in absolute coordinates and has `size` joints, where `size` is the wrong
+        number.
         """
         joints = len(self.mechanism.moving_joints)
         if not size == joints != self.n_q or self.mechanism.coordinates != "absolute":
@@ -207,8 +206,11 @@ class System:
         return f'; {joints} joint coordinates are those of build("{self.mechanism.name}", coordinates="joint")'
 
     def _own_parameters(self, p: np.ndarray | None, constraint_mode: int | None = None) -> np.ndarray:
-        """Parameters p (n_p,) for a bound kernel: the caller's array `p`, or, if `p` is None, the initial ones of a
-        constraint mode.
+        """Parameters (n_p,) for a bound kernel: the array `p` itself or, if `p` is None, those at the start.
+
+        constraint_mode  index of the constraint mode whose flags the parameters at the start contain, by default that
+                         at the start
+        Raises ValueError if `p` is not an array (n_p,) of float64.
         """
         if p is None:
             return self.default_parameters(constraint_mode)

@@ -90,8 +90,8 @@ def misfit(data: object, kind: Any, first: Mapping[str, int] | None = None, at: 
 
     A number must be within a `Range` of its field, and finite unless the default of this field is not finite.
 
-    first  {dotted key of a list: number with which messages count the list's first entry}. With {"axes": 1}, the first
-           entry of the list `axes` is called axes.1 in messages; by default it is called axes[0]
+    first  {dotted key of a list: number that messages give to its first entry}. With {"axes": 1}, the first entry of
+           the list `axes` is called axes.1 in messages; by default it is called axes[0]
     at     dotted key of `data` itself
     """
     schema = _schema(kind) if isinstance(kind, type) else inspect.type_info(kind)

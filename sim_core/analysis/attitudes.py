@@ -1,9 +1,13 @@
 """Attitudes of spherical and free joints as rotation vectors from the attitudes of an equilibrium.
 
-A state in *offsets* has, for each spherical and free joint, the rotation vector (axis times angle, rad) from the
-equilibrium in the entries NAME.rx, NAME.ry, NAME.rz, and the angular velocity in the child's axes (rad/s) in the
-entries NAME.rx.velocity to NAME.rz.velocity. All other entries are those of q and v. In q and v, the entries of these
-joints are rotation coordinates from the start of the mechanism, and their derivatives.
+The module converts states between two forms, which differ only in the rotations of spherical and free joints:
+
+    q, v     rotation coordinates relative to the joint's orientation at the start of the mechanism, and their time
+             derivatives
+    offsets  rotation vector (axis times angle, rad) from the attitude at the equilibrium, in the entries NAME.rx,
+             NAME.ry, NAME.rz; angular velocity in the child's axes, rad/s, in NAME.rx.velocity to NAME.rz.velocity
+
+All other entries of a state in offsets are those of q and v.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ ROUNDING = 1e-15  # rad, up to which a rotation vector is rounding
 
 
 def component_names(system: System) -> tuple[str, ...]:
-    """Names (2 n_q,) of the components of a state in offsets: coordinates, then velocities as `NAME.velocity`."""
+    """Names (2 n_q,) of the components of a state in offsets: coordinates, then velocities named `NAME.velocity`."""
     names = system.coordinate_names
     return (*names, *[f"{name}.velocity" for name in names])
 
@@ -70,7 +74,7 @@ class Attitudes:
         return p
 
     def offsets(self, q: Array, v: Array) -> Array:
-        """States (n, 2 n_q) in offsets, of states q, v (n, n_q)."""
+        """Convert n states from q, v (n, n_q) to offsets (n, 2 n_q)."""
         turned, turning = q.copy(), v.copy()
         for (start, place), reference in zip(self._joints(), self.quaternions, strict=True):
             s = q[:, place].T
@@ -81,7 +85,7 @@ class Attitudes:
         return np.hstack([turned, turning])
 
     def states(self, offsets: Array) -> tuple[Array, Array]:
-        """q, v (n, n_q) of states (n, 2 n_q) in offsets."""
+        """Convert n states from offsets (n, 2 n_q) to q, v (n, n_q)."""
         q, v = (part.copy() for part in np.hsplit(offsets, 2))
         for (start, place), reference in zip(self._joints(), self.quaternions, strict=True):
             attitude = quaternion_product(reference, quaternion_of_rotation_vector(q[:, place].T))
@@ -91,7 +95,7 @@ class Attitudes:
         return q, v
 
     def _joints(self) -> Iterator[tuple[Array, slice]]:
-        """Yield the quaternion at the mechanism's start and the slice of the rotation coordinates of each joint."""
+        """Yield (quaternion at the mechanism's start, slice of the rotation coordinates in q) of each joint."""
         starts = np.array(self.system.mechanism.orientations).reshape(-1, 4)
         yield from zip(starts, self.rotations, strict=True)
 
@@ -99,9 +103,12 @@ class Attitudes:
 def largest_angles(low: Array, high: Array, squared_sine: Array) -> Array:
     """Largest angle (n, ...), rad, of a rotation during each of n motions; pi if the angle reached pi.
 
-    low, high     smallest and largest value (n, ...) of the number w of the rotation's quaternion, the cosine of half
-                  the angle; it is continuous and changes its sign where the angle passes pi
-    squared_sine  largest value (n, ...) of the squared sine of half the angle, which is accurate at small angles
+    The rotation is described by a unit quaternion w x y z that is continuous in time. w is the cosine of half the
+    angle, and changes its sign where the angle passes pi.
+
+    low, high     (n, ...) smallest and largest value of w in each motion
+    squared_sine  (n, ...) largest squared sine of half the angle in each motion; it is used for small angles, for which
+                  it is more accurate than w
     """
     small = 2.0 * np.arcsin(np.sqrt(np.minimum(squared_sine, 0.5)))
     large = 2.0 * np.arccos(np.minimum(np.minimum(np.abs(low), np.abs(high)), 1.0))

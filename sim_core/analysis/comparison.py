@@ -50,8 +50,8 @@ class Comparison:
     stability_limit   largest step size, s, for which both the stabilizer and the fastest mode of a beam are stable; inf
                       if they are stable for every step size, 0 if no step size is stable
     reason            why the run diverged: "violation", "not finite", "step went to zero" or "solver did not converge";
-                      AT_REST if the stabilizer was not run because it needs a start in motion (all numbers are then
-                      nan); otherwise ""
+                      AT_REST if the stabilizer was not run because it needs a start in motion (`evaluations` is then 0,
+                      and all other numbers are nan); otherwise ""
     """
 
     stabilizer: str

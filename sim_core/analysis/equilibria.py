@@ -55,14 +55,14 @@ def equilibrium(system: System, near: Any, u: Any = None) -> Array:
 
 
 def _places(start: Array, end: Array) -> str:
-    """Clause of a message: start and end of a search, as coordinates if they are few."""
+    """Clause of a message: where a search started and ended; without coordinates if there are more than MOST_LISTED."""
     if len(start) > MOST_LISTED:
         return ": where the search ended,"
     return f" near {start.tolist()}: at {end.round(6).tolist()}"
 
 
 def _remaining_motion(system: System, left: Array) -> str:
-    """Clause of a message: the coordinate with the largest acceleration, or the violation of the constraints.
+    """Clause of a message that names why a state is no equilibrium: its largest acceleration or constraint violation.
 
     left  magnitudes of the accelerations (n_q,) of the coordinates, then of the residuals of the constraints
     """

@@ -19,7 +19,8 @@ Array = np.ndarray
 class HeldInputs:
     """Constant inputs of the actuators.
 
-    u       (n_u,) efforts, or positions (rad or m) of the actuators with a servo
+    u       (n_u,) one number per actuator: the position (rad or m) that its servo holds, if `modes` names the actuator;
+            otherwise the effort (N m or N)
     modes   {actuator: "position"} of the actuators whose servo holds a position, as for `Batch.peaks`
     servos  servos of the actuators that `modes` names
     """
@@ -30,7 +31,7 @@ class HeldInputs:
 
     @classmethod
     def of(cls, system: System, u: Any = None, modes: Mapping[str, str] | None = None) -> HeldInputs:
-        """The inputs `u`, by default the efforts at the start, and the servos that `modes` selects, by default none.
+        """HeldInputs with checked `u`, by default the start values of the actuators, and `modes`, by default no servo.
 
         Raises InvalidRequest with a one-line message for inputs of the wrong shape, for a position beyond the limits of
         the actuator's joint, and for a servo in the mode "velocity", with which a joint has no equilibrium.
@@ -62,9 +63,7 @@ class HeldInputs:
         return cls(held, dict(modes or {}), servos)
 
     def efforts(self, q: Array, v: Array) -> Array:
-        """Efforts (n_u,) at the state q, v (n_q,), if the target of each servo equals the position that the servo
-        holds.
-        """
+        """Efforts (n_u,) of the actuators at the state q, v (n_q,); those of servos follow from the held positions."""
         found = self.u.copy()
         for servo in self.servos:
             found[servo.actuator] = servo.effort_at(q, v, self.u[servo.actuator])

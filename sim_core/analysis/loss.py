@@ -14,7 +14,8 @@ VIOLATION = "violation"  # all other reasons come from SimulationDiverged
 def advance_or_lose(sim: Simulation, steps: int) -> str:
     """Simulate `steps` time steps, or fewer if the run diverges; returns why it diverged, or "" if it did not.
 
-    If a time step fails, the simulation is left in the state before this time step.
+    After divergence, the simulation is in the state before the time step that failed, or after the time step whose
+    constraint violation is too large.
     """
     before = sim.snapshot()
     reason = _advance(sim, steps)

@@ -32,12 +32,13 @@ class StateMap:
                 map per value), the second vertical (one row per value)
     is1         (rows, columns) IS1: largest distance of a motion from the equilibrium, divided by its distance at the
                 start; nan for a motion that diverged
-    turns_over  (rows, columns) whether an angle went further than pi from the equilibrium, or the attitude of a
-                spherical or free joint as far as pi
+    turns_over  (rows, columns) True if an angle went further than pi from the equilibrium, or if the attitude of a
+                spherical or free joint reached an angle of pi from its attitude at the equilibrium
     diverged    number of motions that diverged
     peaks       smallest and largest value of each state in each motion; the motions are in the order of the map, row by
                 row
-    violation   largest constraint violation |Phi| at the end of a sample of the motions; 0 without constraints
+    violation   largest absolute value of the constraint violations Phi at the end of a motion, taken over a sample of
+                the motions; 0 without constraints
     """
 
     axes: Mapping[str, Array]
@@ -172,9 +173,7 @@ def map_of(norm: StateNorm, axes: Mapping[str, Array], seconds: float, q: Array,
 
 
 def _judged(norm: StateNorm, peaks: Peaks, part: slice, q: Array, v: Array) -> tuple[Array, Array]:
-    """(stability measure IS1, whether an angle went further than pi from the equilibrium) of k motions, (k,) each.
-
-    IS1 of a motion is its largest distance from the equilibrium, divided by its distance at the start.
+    """Return (IS1, turns_over), each (k,), of k motions; `StateMap` describes both.
 
     peaks  smallest and largest value of every state in all motions
     part   slice that selects the k motions out of all motions

@@ -161,7 +161,9 @@ class StateNorm:
 
     @cached_property
     def center(self) -> Array:
-        """The equilibrium as a state (2 n_q,) in offsets: rotation vectors and velocities are 0."""
+        """The equilibrium as a state (2 n_q,) in offsets, see `analysis.attitudes`; its velocities and rotation vectors
+        are 0.
+        """
         q = self.about.copy()
         for turning in self.attitudes.rotations:
             q[turning] = 0.0
@@ -169,13 +171,16 @@ class StateNorm:
 
     @cached_property
     def turning(self) -> tuple[Array, ...]:
-        """For each spherical and free joint the indices, in `rows`, of its components .rx .ry .rz; may be empty."""
+        """For each spherical and free joint, the indices in `rows` of its components .rx .ry .rz that `rows` names."""
         rotations = self.attitudes.rotations
         return tuple(np.flatnonzero((self.places >= at.start) & (self.places < at.stop)) for at in rotations)
 
     @cached_property
     def tilted(self) -> tuple[int | None, ...]:
-        """For each spherical and free joint the axis, 0 to 2, whose tilt is the deviation; None for the angle."""
+        """For each spherical and free joint, the axis 0, 1 or 2 (x, y, z) whose tilt is the joint's deviation.
+
+        None for a joint whose deviation is the whole angle of rotation, not a tilt.
+        """
         found: list[int | None] = []
         for turning, at in zip(self.turning, self.attitudes.rotations, strict=True):
             left = {0, 1, 2} - {int(place) - at.start for place in self.places[turning]}
@@ -215,10 +220,10 @@ class StateNorm:
         return self.attitudes.states(states)
 
     def rounded(self, offsets: Array) -> Array:
-        """Offsets (n, len(rows)) whose largest absolute value becomes their distance, by shortened rotation vectors.
+        """Offsets (n, len(rows)) with shortened rotation vectors, for starts at a given distance from the equilibrium.
 
-        The rotation vector of each spherical and free joint gets the length of its largest component, so that the
-        surface of a cube becomes the starts at one distance.
+        The rotation vector of each spherical and free joint is scaled to the length of its largest component. The
+        distance of a start is then the largest absolute value of its offsets, as for mechanisms without such joints.
         """
         found = offsets.copy()
         for turning in self.turning:
@@ -260,9 +265,9 @@ class StateNorm:
         return np.asarray(found / self.units)
 
     def angles(self, peaks: Peaks) -> Array:
-        """Largest angles (n, m), rad, of m spherical and free joints from the equilibrium, during each of n motions.
+        """Largest angles (n, m), rad, by which m spherical and free joints depart from the equilibrium in n motions.
 
-        The angle of a motion that diverged is nan.
+        The angles of a motion that diverged are nan.
 
         peaks  as for `distances`
         """

@@ -16,11 +16,11 @@ SMALL = 1e-3  # rad, below which the derivative of rotation coordinates is that 
 
 
 def completed(system: System, states: Array, given: Array, about: Array) -> Array:
-    """States (n, 2 n_q) in offsets that satisfy the constraints and keep the given components of `states` (n, 2 n_q).
+    """Adapt n states to the constraints; the components `given` keep their values.
 
-    given  indices of the components that keep their values; all others are adapted
-    about  coordinates (n_q,) of the equilibrium, from which the rotation vectors of spherical and free joints begin,
-           see `sim_core.analysis.attitudes`
+    states  (n, 2 n_q) in offsets, see `sim_core.analysis.attitudes`; the result has the same form
+    given   indices of the components that keep their values
+    about   coordinates (n_q,) of the equilibrium from which rotation vectors in `states` are measured
     Raises InvalidRequest for given values that the constraints do not permit.
     """
     n = system.n_q
@@ -55,9 +55,11 @@ def completed(system: System, states: Array, given: Array, about: Array) -> Arra
 
 
 def _coordinates(attitudes: Attitudes, x: Array) -> tuple[Array, Array]:
-    """Coordinates q (n_q,) relative to the attitudes of the equilibrium, and the derivative dq/dx (n_q, n_q).
+    """Return (q, dq/dx): coordinates (n_q,) for coordinates x in offsets, and the derivative (n_q, n_q).
 
-    x  coordinates with rotation vectors r instead of rotation coordinates s
+    q has, for each spherical and free joint, rotation coordinates s relative to the attitude at the equilibrium.
+
+    x  (n_q,) coordinates with rotation vectors r in place of s
     """
     q, by_offset = x.copy(), np.eye(len(x))
     for turning in attitudes.rotations:

@@ -165,9 +165,9 @@ class Batch:
         p           parameters (n, n_p), by default the mechanism's default values; they contain the quaternions of
                     spherical and free joints at the start
         stabilizer  "none", or "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints
-        modes       {actuator: "velocity" or "position"} of actuators whose column of u contains commands of their
-                    servo, in rad/s, m/s, rad or m, instead of efforts; the servos work as in `Servos`, from the first
-                    time step on
+        modes       {actuator: "velocity" or "position"}. In this case the actuator's column of u contains commands to
+                    the actuator's servo, in rad/s, m/s, rad or m, instead of efforts. The servos work as in `Servos`,
+                    from the first time step on
         A system that diverges has non-finite values from then on, and does not affect the other systems. The result
         does not depend on the number of lanes.
 
@@ -241,12 +241,11 @@ class Batch:
         p           parameters (n, n_p), by default the mechanism's default values
         u           actuator efforts: None for zero, or (n, n_u) for constant efforts, clipped to the actuators' limits
         stabilizer  "none", or "sampled_fuzzy", the default of a Simulation, for mechanisms with constraints
-        modes       {actuator: "velocity" or "position"} of the actuators whose column of u contains commands of their
-                    servo instead of efforts. The cubic of a velocity then uses, as the slope at the end of a step, the
-                    acceleration under the effort of the next step
-        attitudes   reference attitudes of the m spherical and free joints: quaternions w x y z (m, 4). The quaternions
-                    whose ranges are computed are then those of the rotations from them, so that w is the cosine of half
-                    the angle from a reference attitude. See `Peaks.rows` for the further ranges
+        modes       {actuator: "velocity" or "position"}: as for `rollout`. The cubic of a velocity then uses, as the
+                    slope at the end of a step, the acceleration under the effort of the next step
+        attitudes   reference attitudes of the m spherical and free joints: quaternions w x y z (m, 4), or None. With
+                    reference attitudes, the ranges are those of the quaternions of the rotations from a reference
+                    attitude to the joint's orientation: w is the cosine of half the angle. `Peaks` lists further ranges
         threads     number of threads that share the systems, by default one per processor; they do not hold the GIL
         progress    function that is called about every 20 ms with the number of finished systems and the number of all
                     systems
@@ -432,8 +431,7 @@ def _servo_rows(servos: tuple[LaneServo, ...], rows: Mapping[str, Array]) -> dic
 
 
 def _lanes_of(rows: Array, begin: int, lanes: int) -> Array:
-    """Consecutive rows of an array, beginning with index `begin`, one per lane; the lanes are the last axis of the
-    result.
+    """Consecutive rows of an array from index `begin` on, one per lane; the lanes are the last axis of the result.
 
     If fewer rows are left than there are lanes, the remaining lanes repeat the last row.
     """

@@ -47,11 +47,11 @@ class Layout:
 
     q, v             current state; at the end of the run, the last state
     low, high        smallest and largest value in the run of each entry of q, then of v, then of the quaternions of
-                     spherical and free joints; the rotation coordinates of these joints, which are 0 at every step, are
-                     left out. If `relative`, the quaternions are those of the rotations from `reference`. Then follow,
-                     for each such joint, the squared sines of half the angle of this rotation, and of half the angles
-                     by which it tilts the axes x, y, z
-    before, slope    values at the previous step of the entries listed for `low`, and time derivatives of these values
+                     spherical and free joints. The rotation coordinates of these joints, which are 0 at every step, are
+                     left out of q. If `relative`, the quaternions describe the rotations from `reference`, and four
+                     further values per joint follow: the squared sines of half the angle of the rotation, and of half
+                     the angles by which the rotation tilts the axes x, y, z
+    before, slope    values at the previous step of the quantities of `low`, and time derivatives of these values
     u, p, gains      inputs: actuator inputs, parameters, and gains of the stabilizer; `gains` has no rows without a
                      stabilizer. Only the quaternions in p change
     target, command  for each servo, its target at the previous step and its constant command
@@ -107,10 +107,9 @@ def module(
 ) -> str:
     """LLVM module with the function `void ranges(block, groups, first, count, total, h)`.
 
-    functions  `rates` (t, q, v, u, p) -> accelerations a, multipliers lam. With a stabilizer instead `rates` (t, q, v,
-               u, p, U) -> a, lam and `correction` (t, q, v, u, p, gains) -> stabilization U, which is evaluated at the
-               beginning of a step and constant over the step. With spherical or free joints also `rebase` (t, q, v, u,
-               p) -> q, v, p, which is evaluated at the end of a step
+    functions  {name: kernel}, as `derive_lanes` returns them. `rates` returns the accelerations a and the multipliers
+               lam. With a stabilizer, `correction` returns the stabilization U at the beginning of a step, which is
+               constant over the step. With spherical or free joints, `rebase` is evaluated at the end of a step
     n_rows     size of lam
     servos     servos that set the efforts of their actuators at the beginning of a step, for the whole step
 
@@ -138,7 +137,7 @@ class _Loop:
         self._waiting: list[tuple[str, str, int]] = []  # (value, name, index) stored at the end of a stage
 
     def lines(self) -> list[str]:
-        """Lines of LLVM IR of the function `ranges`, which steps all lanes of the given range; see `module`."""
+        """Lines of LLVM IR of the function `ranges`, which integrates all lanes of all groups; see `module`."""
         n, sizes = self._layout.n_q, self._layout.sizes
         rows = self._n_rows
         held = {**sizes, "t": 1, "a": n, "lam": rows, "U": rows, "q0": n, "v0": n, "dq": n, "dv": n}
@@ -182,7 +181,11 @@ class _Loop:
         return f"%m{self._count}"
 
     def _op(self, op: str, a: str, b: str) -> str:
-        """IR value of an operation; a product that is added or subtracted is fused, whatever the number of lanes."""
+        """IR value of the operation `op` on the IR values a and b.
+
+        On a processor with fused multiply-add, a sum or difference of which one term is a product becomes one fused
+        multiply-add, for any number of lanes.
+        """
         if self._fuses and op in ("fadd", "fsub"):
             for term, other in ((a, b), (b, a)):
                 if term in self._products:
@@ -391,9 +394,9 @@ class _Loop:
             yield square, self._op("fmul", self._number(2.0), change)
 
     def _from_reference(self, quaternion: tuple[str, str, str, str], first: int) -> Iterator[str]:
-        """Yield the numbers w x y z of conj(reference) quaternion, the rotation from a reference to an attitude.
+        """Yield w x y z of the product conj(reference) quaternion: the rotation from the reference to the attitude.
 
-        Its time derivative depends on the angular velocity as that of `quaternion` does.
+        At the angular velocity w, the time derivative of this product r is r (0, w) / 2, as for `quaternion`.
 
         first  index of the first number of the reference
         """

@@ -72,8 +72,8 @@ def lane_servos(
     """The servos of the actuators whose mode is not "effort", in the order of the actuators.
 
     modes  {actuator: mode}
-    Raises InvalidRequest with a one-line message for an unknown actuator or mode, for an actuator without servo gains,
-    and for a joint whose position is no coordinate.
+    Raises InvalidRequest for an unknown actuator or mode, for an actuator without servo gains, and for an actuator of a
+    joint whose position is not a coordinate in q.
     """
     names = [actuator.name for actuator in mechanism.actuators]
     for name, mode in as_mapping(repr(mechanism.name), "modes", modes).items():

@@ -39,9 +39,10 @@ class Peaks:
 
     rows          names of the states: coordinates, then velocities as `NAME.velocity`, then the orientations of
                   spherical and free joints as quaternions `NAME.qw` to `NAME.qz`; the coordinates `NAME.rx` to
-                  `NAME.rz` of these joints are left out. With reference attitudes, the quaternions are those of the
-                  rotations from them, and the squared sines of half an angle follow: `NAME.sin2` of the angle of the
-                  rotation, `NAME.sin2_x`, `NAME.sin2_y`, `NAME.sin2_z` of the tilts of the axes
+                  `NAME.rz` of these joints are left out. With reference attitudes, the quaternions describe the
+                  rotations from a reference attitude to the orientation, and squared sines of half an angle follow:
+                  `NAME.sin2` for the angle of the rotation, and `NAME.sin2_x`, `NAME.sin2_y`, `NAME.sin2_z` for the
+                  angles by which the rotation tilts the axes x, y, z
     low, high     (n, rows) smallest and largest value of each state, including extrema between the steps; nan for a
                   system that diverged
     q, v          (n, n_q) state at the end of the run
@@ -172,11 +173,10 @@ class RangeLoop:
 
 @dataclass
 class Work:
-    """One computation of the state ranges of n systems, which several threads share: initial states, inputs and
-    results.
+    """Initial states, inputs and results of n systems whose state ranges several threads compute together.
 
     rows      {name: array (n, size)} of the initial values and inputs q, v, u, p, gains, target, command, and of
-              reference if the loop is relative
+              reference if the quaternions are those of rotations from reference attitudes (see `Layout`)
     progress  function that is called with the number of finished systems and the number of all systems
     """
 

@@ -24,8 +24,8 @@ class Lookup:
     """A table lookup in a kernel: the kernel computes a row index and uses the numbers in this row of the table.
 
     row    symbols (width,) that stand for the numbers of the row in the kernel's equations
-    place  row index as an expression of the coordinates q; a real number, which is rounded down and clamped to the
-           table
+    place  row index as an expression of the coordinates q: a real number, which is rounded down. For an index outside
+           the table, a kernel uses a row of NaN, and the method `at` uses the first or the last row
     table  (number of rows, width) numbers
     """
 
@@ -173,9 +173,9 @@ def _table(model: BeamModel) -> np.ndarray:
 def weighted_linear_part(mechanism: Mechanism, symbols: Symbols, weights: ca.SX, n: int) -> ca.SX:
     """Matrix W = w_v D0 + w_q K0 (n, n), with the damping matrix D0 and the stiffness matrix K0 of all beams.
 
-    weights  (w_v, w_q)
-    n        number of coordinates; the coordinates of the beams are the last of them, and all other entries of W are
-             zero
+    weights  factors (w_v, w_q) of the two matrices
+    n        number of coordinates of the mechanism. The last ones are those of the beams; the rows and columns of W for
+             all other coordinates are zero
     """
     models = [beam_model(beam) for beam in mechanism.beams]
     parts = [_linear_part(model, symbols) for model in models]

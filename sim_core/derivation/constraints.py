@@ -117,7 +117,7 @@ def _(constraint: PrescribedMotion, frames: Frames, symbols: Symbols) -> ca.SX:
 
 
 def is_length(constraint: Constraint, symbols: Symbols) -> bool:
-    """Whether the rows of a constraint are lengths or velocities, in contrast to angles, ratios and their rates."""
+    """Whether the rows of a constraint are lengths or velocities. Other rows are angles, ratios or rates of these."""
     if isinstance(constraint, JointRelation):
         return all(symbols.joints[joint].is_length for joint, _ in constraint.terms)
     if isinstance(constraint, PrescribedMotion):
@@ -209,8 +209,8 @@ def _is_planar(mechanism: Mechanism, joint: Joint) -> bool:
 def all_constraints(mechanism: Mechanism) -> list[Constraint]:
     """Every constraint of a mechanism.
 
-    In absolute coordinates, the constraints of the joints and the unit norms of Euler parameters come first, then those
-    in `constraints` of the mechanism.
+    In absolute coordinates, the constraints of the joints come first, then a UnitNorm for each body with Euler
+    parameters. In all coordinates, the entries of `Mechanism.constraints` come last.
     """
     found: list[Constraint] = []
     if mechanism.coordinates == "absolute":
@@ -243,9 +243,10 @@ def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) ->
     """Constraint rows, their Jacobian J and the right-hand side gamma of J a = gamma, by automatic differentiation.
 
     For holonomic rows, J a = gamma is the second time derivative of Phi = 0. For nonholonomic rows, it is the first
-    time derivative of G v + g = 0. Rows that depend on no coordinate are left out. The rows of a constraint that is not
-    active in every constraint mode are multiplied by a parameter, which is 1 while the constraint is active and
-    otherwise 0. [NadaBayoumi2024, eqs. 3, 7, 32]
+    time derivative of G v + g = 0. Rows that depend on no coordinate are left out. [NadaBayoumi2024, eqs. 3, 7, 32]
+
+    A switched constraint is one that is not always active. Its rows are multiplied by a parameter, which is 1 while the
+    constraint is active and otherwise 0.
     """
     t, q, v = symbols.t, symbols.q, symbols.v
     holonomic: list[ca.SX] = []

@@ -13,7 +13,8 @@ def sampled_fuzzy(residual: ca.Function) -> ca.Function:
     The law has triangular membership functions and the product as AND. `gains` are the scaling factors Kp, Kd, Ku of
     `sim_core.stabilization.laws.sampled_fuzzy`.
 
-    residual  function (t, q, v, u, p) that returns the constraint violations Phi and their rates, (n_r,) each
+    residual  function (t, q, v, u, p) that returns the violations Phi (n_h,) of the holonomic constraint rows, which
+              come first, and the rates Phidot (n_r,) of all rows
     """
     inputs = dict(zip(residual.name_in(), residual.sx_in(), strict=True))
     results = dict(zip(residual.name_out(), residual.call(list(inputs.values())), strict=True))
@@ -33,8 +34,8 @@ def sampled_fuzzy(residual: ca.Function) -> ca.Function:
 def _surface(x: ca.SX, y: ca.SX) -> ca.SX:
     """Output of the fuzzy rules for the inputs x and y, which are clamped to +-1.
 
-    The rule for the fuzzy sets i, j = -2 ... 2 has the output clip(i + j, -2, 2) / 2 at the centres x = i / 2, y = j /
-    2 of these sets. Between the centres the output is bilinear.
+    At the centres x = i / 2, y = j / 2 of the fuzzy sets i, j = -2 ... 2, the output is clip(i + j, -2, 2) / 2. Between
+    the centres the output is bilinear.
     """
     of_x, of_y = ([ca.fmax(0.0, 1.0 - 2.0 * ca.fabs(_clamped(z) - center)) for center in CENTERS] for z in (x, y))
     total = ca.SX(0)

@@ -1,4 +1,4 @@
-"""Derivation of the symbolic kernels of a mechanism, one set for all constraint modes."""
+"""Derivation of the symbolic kernels of a mechanism. The same kernels serve all constraint modes."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def derive(mechanism: Mechanism) -> Derivation:
 
     The inputs of most kernels are t, q, v, u, p: time, coordinates, velocities, actuator inputs and parameters. The
     parameters include a flag (1 or 0) for each constraint that is not always active. `guards` also has the multipliers
-    lam as an input; `inverse_dynamics` has the accelerations a in place of u, `forward_dynamics` the generalized forces
-    tau. `_kernels_of` lists the inputs of the kernels that solve for a.
+    lam as an input, and `power` has the stabilization U if it depends on U. `inverse_dynamics` has the accelerations a
+    in place of u. `_kernels_of` lists the inputs of the kernels that solve the equations of motion.
     """
     validate(mechanism)
     mechanism = with_contact_stiffness(mechanism)
@@ -131,8 +131,8 @@ def derive_lanes(mechanism: Mechanism, stabilized: bool) -> dict[str, ca.Functio
     `rates` returns the accelerations a and multipliers lam. Without stabilization, it is a function (t, q, v, u, p).
     With stabilization, it is a function (t, q, v, u, p, U), and the kernel `correction` (t, q, v, u, p, gains) returns
     the stabilization U of the stabilizer "sampled_fuzzy". With spherical or free joints there is also the kernel
-    `rebase` (t, q, v, u, p), which moves the rotation of each such joint from q to its reference orientation in p,
-    which returns q, v, p.
+    `rebase` (t, q, v, u, p), which returns new q, v, p of the same motion: the rotation of each such joint is moved
+    from its coordinates in q to its quaternion in p.
     """
     functions, first = derive(mechanism).functions, mechanism.constraint_modes[0].name
     found = {"rates": _rates(functions[f"{first}.acceleration"], stabilized)}
@@ -148,7 +148,7 @@ def _rates(whole: ca.Function, stabilized: bool) -> ca.Function:
 
     If `stabilized`, the stabilization U is a further input.
 
-    whole  the kernel `acceleration`
+    whole  function of the kernel `acceleration`, from which `rates` is made
     """
     inputs = dict(zip(whole.name_in(), whole.sx_in(), strict=True))
     if not stabilized:
@@ -189,9 +189,9 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
     forward_dynamics  has the generalized forces tau in place of u
     apply             has only a stored factorization, r1 and r2 as inputs
 
-    The kernel `relaxed` serves implicit methods. A stage of such a method has an unknown acceleration a, on which its
-    state depends: q = q* + w_q a, v = v* + w_v a, with known q*, v*. The kernel is called with the state of a guess g
-    in place of a, and returns a better guess. For the forces f, it solves
+    The kernel `relaxed` serves implicit methods. The state at a stage of such a method depends on an unknown
+    acceleration a: q = q* + w_q a, v = v* + w_v a, with known q*, v*. The kernel is called with the q and v that a
+    guess g in place of a gives, and returns a better guess. With the forces f at this state, the kernel solves
 
         (M + W) a + J' lam = f + W g,   J a = gamma - U
 
@@ -343,15 +343,16 @@ def _power(mechanism: Mechanism, motion: Motion, symbols: Symbols, rates: ca.SX)
 
 
 def has_prescribed(mechanism: Mechanism) -> bool:
-    """Whether some constraint prescribes a motion, so that constraint forces do work."""
+    """Whether some constraint prescribes a motion. The forces of such a constraint do work."""
     return any(isinstance(constraint, PrescribedMotion) for constraint in mechanism.constraints)
 
 
 def prescribed_power(mechanism: Mechanism, solution: Solution, U: ca.SX) -> ca.SX:
     """Power -lam' J v, W, of the constraints that prescribe motions, with their multipliers lam and Jacobian J.
 
-    U  stabilization. Where an input prescribes a velocity, U makes the velocity follow a new value of the input: its
-       force does the work of a motor and is part of lam. Elsewhere, lam is without stabilization.
+    U  stabilization. In the row of a constraint with an input that prescribes a velocity, U makes the velocity follow a
+       new value of the input. The force that this U causes is part of lam, because the force does the work of a motor.
+       All other rows of U have no effect on lam.
     """
     power, rows, v = ca.SX(0), solution.rows, solution.symbols.v
     prescribed = [each for each in mechanism.constraints if isinstance(each, PrescribedMotion)]
@@ -378,10 +379,10 @@ def _energy(mechanism: Mechanism, motion: Motion, symbols: Symbols, stored: list
 
 
 def _output_wraps(mechanism: Mechanism, output_names: list[str], wraps: list[int]) -> list[tuple[int, int]]:
-    """Pairs of indices (output, wrapped joint), one for each JointOutput whose joint angle is wrapped to [-pi, pi].
+    """Pairs (index in `output_names`, index in `wraps`), one for each JointOutput of a joint with a wrapped angle.
 
-    output_names  names of the outputs, to which the first index refers
-    wraps         indices of the joints with wrapped angles; the second index of a pair is a position in this list
+    output_names  names of the outputs
+    wraps         indices of the joints whose angle is wrapped to [-pi, pi]
     """
     joints = [joint.name for joint in mechanism.moving_joints]
     measured = [(o.name, joints.index(o.joint)) for o in mechanism.outputs if isinstance(o, JointOutput)]

@@ -20,10 +20,10 @@ from sim_core.mechanism.guards import Aim, Beyond, Commanded, Condition, Crossin
 def guard_values(
     mechanism: Mechanism, frames: Frames, symbols: Symbols, row_names: tuple[str, ...], lam: ca.SX
 ) -> ca.SX:
-    """Guard values (n_guards,).
+    """Values (n_guards,) from which a simulation detects that guards fire.
 
-    The value of a Crossing is the position, m, of its point along its axis minus its level. The value of a Guard is at
-    least 0 if all conditions of the guard hold.
+    The value of a Crossing is the position, m, of the Crossing's point along its axis, minus the level. The value of a
+    Guard is at least 0 if all conditions of the guard hold, and negative otherwise.
 
     lam  multipliers of the constraint rows, averaged over the time step
     """

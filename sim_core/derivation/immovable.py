@@ -43,8 +43,8 @@ class ImmovableRows:
 def check_movable(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates: ca.SX) -> ImmovableRows:
     """Return the constraint rows that are constant: their values do not depend on any coordinate.
 
-    Raises InvalidMechanism if a constant row is not zero, if no coordinate moves a joint, if a guard can never fire, or
-    if the mass matrix is singular.
+    Raises InvalidMechanism for a constant row that is not zero, for a joint that no coordinate moves, for a guard that
+    can never fire, and for a singular mass matrix.
 
     rates  velocities (n_joints,) of the declared joints
     """

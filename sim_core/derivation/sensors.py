@@ -65,7 +65,10 @@ class Sensors:
         return self._rate(ca.jtimes(frame.point(point), self._symbols.q, self._symbols.v))
 
     def _wrench(self, sensor: ForceTorqueOutput) -> ca.SX:
-        """Force and torque, (6,), in the sensor's axes; the torque is about the sensor's point."""
+        """Force, then torque, that a joint exerts on the bodies that it carries, as one column (6,).
+
+        Both are in the sensor's axes. The torque is about the sensor's point, by default the joint's point.
+        """
         joint = self._mechanism.joint(sensor.joint)
         carried = carried_by(self._mechanism, joint.child)
         child = self._motion.frames[joint.child]
@@ -141,8 +144,9 @@ def _displaced_rows(constraint: Constraint, frames: Frames, symbols: Symbols) ->
 
 
 def _displaced(frames: Frames, carried: tuple[str, ...], at: ca.SX, small: ca.SX) -> Frames:
-    """Frames in which the bodies `carried` are displaced by small[:3] and turned about `at` by small[3:], to first
-    order.
+    """Frames of all bodies, with the bodies `carried` displaced by small[:3] and turned about `at` by small[3:].
+
+    The displacement, m, and the rotation vector, rad, are small: terms of second order are left out.
     """
     turn = ca.SX.eye(3) + ca.skew(small[3:])
     found = dict(frames)
@@ -153,7 +157,7 @@ def _displaced(frames: Frames, carried: tuple[str, ...], at: ca.SX, small: ca.SX
 
 
 def _about(at: ca.SX, point: ca.SX, force: ca.SX) -> ca.SX:
-    """(the given force (3,), its torque (3,) about `at`), as one column (6,), for a force that acts at `point`."""
+    """Column (6,): the given force (3,), which acts at `point`, then the torque (3,) of this force about `at`."""
     return ca.vertcat(force, ca.cross(point - at, force))
 
 

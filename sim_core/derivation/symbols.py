@@ -86,7 +86,7 @@ class Symbols:
 
     parameter_names  names of the entries of p, as in Mechanism.parameter_names
     beams            {beam: its coordinates}
-    contacts         {beam contact: (Contact, table lookup of the beam's shape functions)}
+    contacts         {beam contact: (Contact, Lookup of the beam's shape functions)}, both defined in beams.py
     states           {first-order state: symbol}
     joints           {declared joint: JointMeasure}
     inputs           {actuator: element of u}
@@ -174,7 +174,7 @@ def ground_frame() -> dict[str, Frame]:
 class Motion:
     """Result of a derivation: coordinate names, frames, and the unconstrained equations M a = f without actuators.
 
-    inertial   function of the accelerations a (n_q,) that returns M a - f by the formula with the fewest operations
+    inertial   function of the accelerations a (n_q,) that returns M a - f, by the formula with the fewest operations
     twins      pairs of indices of corresponding coordinates in branches of equal structure
     potential  potential energy of the beams, J
     """

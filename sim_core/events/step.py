@@ -1,9 +1,9 @@
 """Events at the end of a time step: which guards fire, in which order, and how each changes the state.
 
 The stepping loop stops after a step in which a guard fires. All guards that fired are then applied one by one, in the
-order of their crossings within the step: a guard with the values g0 at the start and g1 at the end of the step crosses
-at the fraction g0 / (g0 - g1). After each event the other guards are evaluated again. Every event takes effect at the
-end of the step; the time of its crossing only determines the order.
+order in which their values passed zero within the step. A guard with the values g0 at the start and g1 at the end of
+the step passes zero at the fraction g0 / (g0 - g1) of the step. After each event the other guards are evaluated again.
+Every event takes effect at the end of the step; the fraction only determines the order.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StepEvents:
         """Apply the guards that fired in the step after which the loop stopped; returns their transitions in order.
 
         Simultaneous guards fire in the order of the description, except that simultaneous inelastic impacts are solved
-        together. A crossing does not fire if an impact has turned its point back towards the level.
+        together. A Crossing does not fire if an impact in this step has reversed the motion of the Crossing's point.
 
         time  simulation time at the end of the step, s
         Raises GuardsRepeat if a guard would fire twice.
@@ -136,7 +136,7 @@ class StepEvents:
         return found
 
     def _receding(self) -> np.ndarray:
-        """Mask (n_guards,) of the Crossings whose point now moves back to the side from which it crossed the level."""
+        """Mask (n_guards,) of the Crossings whose point now moves against the point's displacement in the step."""
         change = self._after - self._before
         slow = SLOW * np.abs(change) / self._step_s
         receding: np.ndarray = self._rates() * np.sign(change) < -slow
@@ -157,10 +157,10 @@ class StepEvents:
         return known
 
     def missed(self) -> list[tuple[str, float]]:
-        """(name, distance in m) of each active Crossing whose point starts beyond the level that it watches.
+        """(name, distance in m) of each active Crossing whose point is already beyond the Crossing's level.
 
-        The distance is that of the point from the level. A Crossing is left out if it engages no constraint, or if its
-        point moves back towards the level.
+        The distance is that of the point from the level. Crossings that engage no constraint are left out, and so are
+        Crossings whose point moves back towards the level.
         """
         switching, values = self._switching, self._w.guards
         if not self._guards:
@@ -267,11 +267,12 @@ class StepEvents:
     def _next_values(self, held: np.ndarray) -> np.ndarray:
         """Guard values (n_guards,) at the start of the next step: the present values, with two exceptions.
 
-        A Crossing fires when its guard value changes sign between two steps. If the value of an active Crossing changed
-        sign in this step and the Crossing has not fired, the returned value has the sign from before this step, so that
-        the Crossing fires in the next step. If an event has released a constraint that a Crossing engages, and the
-        guard value of this Crossing is at its level, the returned value is 0: the value must leave the level before
-        the Crossing can fire again.
+        A Crossing fires when its guard value changes sign between two steps. The exceptions are:
+
+        1. The value of an active Crossing changed sign in this step, but the Crossing has not fired. The returned value
+           has the sign from before this step. The Crossing can thus fire in the next step.
+        2. An event has released a constraint that a Crossing engages, and the point is at the Crossing's level. The
+           returned value is 0. The point must leave the level before the Crossing can fire again.
 
         held  (n_switched,) mask of the constraints that held before the events
         """

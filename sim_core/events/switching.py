@@ -156,8 +156,8 @@ class Switching:
     def watched(self) -> np.ndarray:
         """Mask (n_guards,) of the active guards.
 
-        A guard with a source mode is active in this mode. A guard without modes is active if it would switch a
-        constraint, all constraints in its `requires` hold, and none in its `excludes` holds.
+        A guard with a source mode is active in this mode only. A guard without a target mode is active only if it would
+        switch a constraint. Every guard is active only while all constraints in `requires` hold and none in `excludes`.
         """
         holds = self.active
         would_change = (self.engages & ~holds).any(axis=1) | (self.releases & holds).any(axis=1)
@@ -190,9 +190,9 @@ class Switching:
     def watch_anew(self) -> None:
         """Compute the guard values without constraint forces, and make the stepping loop check the active guards.
 
-        The constraint forces are not known before the first time step, so the multipliers are set to zero. A Crossing
-        fires when a point of a body passes a given level of a coordinate. If the point is exactly at the level now, it
-        counts as not yet past the level, so that the Crossing may fire in the first time step.
+        The constraint forces are not known before the first time step, so the multipliers are set to zero. A point that
+        is exactly at the level of a Crossing counts as not yet past the level, so that the Crossing may fire in the
+        first time step.
         """
         w = self._w
         w.lam[:] = 0.0

@@ -24,12 +24,12 @@ def capture(system: System, w: Workspace, guard: Crossing | Guard) -> None:
 
 
 def impact(system: System, w: Workspace, engaged: Collection[str] = ()) -> np.ndarray:
-    """Project the velocities onto the engaged constraints by impulses y; return the kinetic energy, J, lost per row.
+    """Project the velocities onto the engaged constraints by impulses; return the energy loss (n_r,), J, of each row.
 
     The impulses y and the velocity change x solve M x + J' y = 0 with the mass matrix M and the constraint Jacobian J.
-    J x is -Phidot for engaged rows, where Phidot is the rate of the constraint violation, and 0 for other rows. The
-    other rows thus keep their Phidot, because a violation that the stabilizer is correcting is no part of the impact.
-    The loss of an engaged row is y Phidot / 2; the result has the shape (n_r,).
+    With the rates Phidot of the constraint violations, J x is -Phidot for engaged rows and 0 for other rows. The other
+    rows keep their Phidot, because a violation that the stabilizer is correcting is no part of the impact. The loss of
+    kinetic energy by an engaged row is y Phidot / 2, and 0 by other rows.
 
     engaged  names of the constraints that were engaged; if empty, the velocities are projected onto all rows
     """

@@ -1,7 +1,8 @@
 """Compilation of a stepping loop in another process, while this process derives a mechanism and compiles its kernels.
 
-A loop depends on its stepper and not on the mechanism. Without a cache, its compilation takes most of the time to the
-first state of a run. The other process writes the loop to the cache, from which `Simulation.warm_up` loads it.
+A loop depends on the stepper and not on the mechanism. If the loop is not cached, its compilation takes longer than
+everything else before the first state of a run. The other process writes the compiled loop to the cache, from which
+`Simulation.warm_up` loads it.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def example_arguments(stepper: Stepper) -> tuple[Any, ...]:
 def loop_compiled_ahead(stepper: str | Mapping[str, Any]) -> Iterator[None]:
     """Context in which another process compiles the loop of a stepper; leaving the context waits for the other process.
 
-    No process is started if the loop is cached. No process is started either if the load average of the last minute
-    shows that no core is idle, because the imports of the process take 1.5 s of processor time. If the process fails,
-    the loop is compiled at its first call.
+    No process is started if the loop is cached, or if the load average of the last minute shows that no core is idle:
+    the imports of the process take 1.5 s of processor time. If there is no process or it fails, and the loop is not
+    cached, the loop is compiled at its first call.
 
     stepper  name, or a mapping of name and options, as in a launch file
     """

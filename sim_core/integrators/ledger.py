@@ -1,9 +1,9 @@
-"""Energy balance ("ledger") of a simulation and its error, E - E(0) - W - (energy changes by events and parameters).
+"""Energy balance ("ledger") of a simulation. Its error is E - E(0) - W - (energy changes by events and parameters).
 
-E is the energy, and W the work of efforts, loads and dampers. Their power is integrated over each simulation step
-("tick") by the two-point Gauss rule, on the cubic Hermite interpolant of the states at the ends of the step. This
-quadrature has order 4, is the same for every stepper, and does not influence the motion. W does not contain the work of
-stabilizers, which is thus a part of the error.
+E is the energy, and W is the work of efforts, loads, dampers and prescribed motions. The power of these forces is
+integrated over each simulation step ("tick") by the two-point Gauss rule, on the cubic Hermite interpolant of the
+states at the ends of the step. This quadrature has order 4, is the same for every stepper, and does not influence the
+motion. W does not contain the work of stabilizers, which is thus a part of the error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ GAUSS = 0.5 - 0.5 / math.sqrt(3.0)
 def book_work(m, calls):  # type: ignore[no-untyped-def]
     """Add the work done in the last tick to the ledger.
 
-    The tick goes from the newest state in the history to the current state.
+    The tick begins at the newest state in `m.history` and ends at the current state.
 
     m      Memory of the simulation
     calls  table of the kernels (Calls)
@@ -68,11 +68,12 @@ def book_work(m, calls):  # type: ignore[no-untyped-def]
 
 @inlined
 def check_energy(m, calls):  # type: ignore[no-untyped-def]
-    """Compute the energy error at every 16th tick.
+    """Compute the energy error at every 16th tick, and record a large error.
 
-    Time and error are recorded when the error first exceeds 1 % of the energy scale, and whenever it first exceeds
-    twice, four times, eight times ... this threshold. If the energy scale has grown to more than GREW times that of the
-    last record, the next record is again made at 1 %: a large share of a small energy hides no later error.
+    The energy scale is the largest kinetic energy, change of potential energy, or work so far. A record contains the
+    time, the error and the scale. Records are made when the error first exceeds 1 %, 2 %, 4 %, 8 % ... of the scale;
+    before tick FIRST_JUDGED, only errors above 20 % are recorded. If the scale has grown to more than GREW times that
+    of the last record, the thresholds begin at 1 % again.
     """
     if (int(m.ledger[TICK]) + 1) % EVERY != 0:
         return

@@ -108,9 +108,9 @@ def measure(m, calls, law):  # type: ignore[no-untyped-def]
 def is_endangered(m, calls, law, h):  # type: ignore[no-untyped-def]
     """Whether the present step came near a change point while the constraints were violated.
 
-    At a change point, constraint rows lose rank. Near it, a correction of the violation is divided by a small pivot,
-    which gives a huge acceleration. The constraints count as not violated if the violation at the last call of
-    `measure` and the violation in the current state are both within rounding errors.
+    At a change point, constraint rows lose rank. Near a change point, the correction of a violation is divided by a
+    small pivot, which gives a huge acceleration. The constraints count as violated unless the violations at the last
+    call of `measure` and in the current state are both within rounding errors.
     """
     if m.scalars[IS_WEAK] == 0.0:
         return False
@@ -212,7 +212,10 @@ def check_solve(m, calls):  # type: ignore[no-untyped-def]
 
 @inlined
 def note_weakness(m):  # type: ignore[no-untyped-def]
-    """Set scalars[IS_WEAK] if a pivot of the constraint rows is NaN or below its threshold: the rows lose rank."""
+    """Set scalars[IS_WEAK] if a pivot of the constraint rows is NaN or below its threshold.
+
+    Such a pivot shows that the rows lose rank or almost do.
+    """
     for k in range(m.pivots.size):
         if not abs(m.pivots[k]) * m.rows[LEAST_PIVOT, k] <= 1.0:
             m.scalars[IS_WEAK] = 1.0
@@ -356,7 +359,8 @@ def end_step(m, calls, law):  # type: ignore[no-untyped-def]
     """Finish a step: update the energy ledger, project, rebase orientations, count revolutions, check guards.
 
     Returns (status DONE, DIVERGED or EVENT; index of the first guard that fires or -1). The status is EVENT with the
-    index -1 if scalars[STOPS_AT_MARKS] is set and an energy error was recorded: the causes lie in the latest states.
+    index -1 if scalars[STOPS_AT_MARKS] is set and `check_energy` recorded an energy error in this step. The loop then
+    stops, while the history still contains the states that show the cause.
     """
     book_work(m, calls)
     if law[LAW_MODE] == PROJECTING:

@@ -34,8 +34,8 @@ class Stepper:
     loop           function that imports and returns the stepping loop, which is compiled when it is first called
     tableau        tableau of the method; for a multistep method, tableau of its first steps
     companion      for multistep methods: function of z = h lambda that returns the matrix of one step of y' = lambda y
-    hold_coefficient  c_h: a stabilization U that is held constant over a step of size h changes the positions by
-                      -c_h h^2 U; 1/2 for one-step methods
+    hold_coefficient  c: a stabilization U that is constant over a step of size h changes the violation Phi by -c h^2 U
+                      in the step; 1 for semi-implicit Euler, 1/2 for all other methods
     pole           value at which the sampled stabilizer places both poles of the violation's discrete-time dynamics
     memory         (m0, m1, m2): the memory kept between steps has m0 + m1 n_q + m2 n_q^2 numbers
     adaptive       whether error control chooses the steps; the method is then stable for ticks of any length
@@ -45,8 +45,8 @@ class Stepper:
                           restarts from the state at this tick
     options        further constant arguments of the loop
     extras         function of n_q that returns the loop's arguments, in place of tableau and options
-    amplification  for methods whose stability their tableau does not describe: function (kp, kd, h) that returns the
-                   matrix of one step of e'' = -kp e - kd e' for the vector of e, e' and the method's memory
+    amplification  function (kp, kd, h) that returns the matrix of one step of e'' = -kp e - kd e', for the vector of e,
+                   e' and the method's memory; None if the tableau or `companion` describes the method's stability
     """
 
     name: str
@@ -70,8 +70,7 @@ class Stepper:
     def is_explicit(self) -> bool:
         """Whether the method is explicit or semi-implicit, with a fixed step size.
 
-        If an explicit method damps a fast mode, its step size is too large; implicit methods damp fast modes on
-        purpose.
+        If such a method damps a fast mode, the step size is too large. Implicit methods damp fast modes on purpose.
         """
         return not self.adaptive and not (self.tableau is not None and self.tableau.groups)
 
@@ -184,8 +183,8 @@ def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
     """Generalized-alpha, order 2: the fastest vibrations shrink by the factor rho per step. [ChungHulbert1993]
 
     The acceleration is evaluated at intermediate q and v. The method of [ArnoldBruls2007] averages the accelerations at
-    the ends of the step instead. With rho = 1, the stepper is the implicit midpoint rule; for fast-rotating robot arms,
-    its energy error is then a seventh of the error with averaged accelerations.
+    the ends of the step instead. With rho = 1, this stepper is the implicit midpoint rule. Its energy error for
+    fast-rotating robot arms is then a seventh of that of [ArnoldBruls2007].
 
     tolerance  convergence tolerance: change of h a (step size h, acceleration a) per iteration, relative to
                max(1, largest |v|)
@@ -213,12 +212,20 @@ def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
 
 
 def tr_bdf2(tolerance: float = 1e-12) -> Stepper:
-    """TR-BDF2, a trapezoidal stage followed by BDF2: order 2, L-stable, fixed step. [HoseaShampine1996]"""
+    """TR-BDF2, a trapezoidal stage followed by BDF2: order 2, L-stable, fixed step. [HoseaShampine1996]
+
+    tolerance  convergence tolerance of Newton's method: change of h times the stage accelerations (step size h),
+               relative to max(1, largest |v|)
+    """
     return _implicit("tr_bdf2", 2, TR_BDF2, tolerance)
 
 
 def radau5(tolerance: float = 1e-12) -> Stepper:
-    """Radau IIA of order 5, L-stable, fixed step. [HairerWanner1996, ch. IV.8]"""
+    """Radau IIA of order 5, L-stable, fixed step. [HairerWanner1996, ch. IV.8]
+
+    tolerance  convergence tolerance of Newton's method: change of h times the stage accelerations (step size h),
+               relative to max(1, largest |v|)
+    """
     return _implicit("radau5", 5, RADAU_IIA_5, tolerance)
 
 
@@ -250,12 +257,20 @@ def dopri5_dense(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
 
 
 def adams_variable(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
-    """Adams methods of order 1 to 12, by scipy's VODE. Each call of `step` or `advance` is a separate integration."""
+    """Adams methods of order 1 to 12 with error control, by scipy's VODE.
+
+    Each call of `Simulation.step` or `Simulation.advance` is a separate integration.
+    rtol, atol  relative and absolute tolerances of the error of q and v
+    """
     return _controlled("adams_variable", loops.adams, None, rtol, atol, spans_steps=True)
 
 
 def radau_variable(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
-    """Radau IIA 5 with error control, by scipy. Each call of `step` or `advance` is a separate integration."""
+    """Radau IIA of order 5 with error control, by scipy.
+
+    Each call of `Simulation.step` or `Simulation.advance` is a separate integration.
+    rtol, atol  relative and absolute tolerances of the error of q and v
+    """
     return _controlled("radau_variable", loops.radau, None, rtol, atol, spans_steps=True)
 
 

@@ -48,7 +48,10 @@ NOT_WATCHED, CONDITIONS = 2, 3  # special directions of a guard: inactive; fires
 
 
 class Memory(NamedTuple):
-    """Arrays that the compiled loops access, grouped in few blocks, because each array argument costs compile time."""
+    """Arrays that the compiled loops access. They are few and large, because each array argument costs compile time.
+
+    Each row of an array such as `state` is one quantity; workspace.py names the indices of the rows.
+    """
 
     state: np.ndarray  # (12, n_q)
     rows: np.ndarray  # (8, max_rows)
@@ -63,7 +66,10 @@ class Memory(NamedTuple):
 
 
 class Workspace:
-    """Named arrays of one simulation: views of the blocks in `memory`, and arrays that only kernels and laws access."""
+    """Named arrays of one simulation: views of the arrays in `memory` (see `Memory`), and further arrays.
+
+    Only kernels and stabilizer laws access the further arrays, such as the actuator inputs u and the parameters p.
+    """
 
     def __init__(self, system: System, stages: int, gains: np.ndarray, memory: int, stepper_memory: int) -> None:
         self.factor = np.zeros(system.max_factor)

@@ -47,7 +47,7 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
     def __new__(
         cls, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray], code: object = None
     ) -> BoundKernel:
-        """Bind a free slot to the kernel at `address` and to the arrays. Raises ValueError for unsuitable arrays."""
+        """Bind the kernel at `address` to the arrays. Raises ValueError for arrays that are not contiguous float64."""
         for array in [*inputs, *outputs]:
             if array.dtype != np.float64 or not (array.flags.c_contiguous or array.flags.f_contiguous):
                 raise ValueError("inputs and outputs of a kernel must be contiguous float64 arrays")
@@ -74,9 +74,10 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
 
     @classmethod
     def _of(cls, calls: tuple[int, int, int], keep: object) -> BoundKernel:
-        """Bind a free slot to `calls`: addresses of the kernel, of its input table, and of its output table.
+        """A bound kernel that uses a free slot, a small native function without arguments (see the module's docstring).
 
-        keep  object that the bound kernel keeps alive
+        calls  addresses of the kernel, of its input table, and of its output table, which the slot reads at each call
+        keep   object that the bound kernel keeps alive
         """
         if not _free:
             _add_row()
@@ -87,7 +88,7 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
         return bound
 
     def __init__(self, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray], code: object = None) -> None:
-        """Do nothing: `__new__` has initialized the object."""
+        """Do nothing, because `__new__` has initialized the object."""
 
     def __del__(self) -> None:
         # at interpreter exit, the module's names may be deleted before the kernels
@@ -99,7 +100,10 @@ _rows: list[native.Library] = []
 
 
 def _add_row() -> None:
-    """Add ROW free slots; their machine code is compiled once per computer and then loaded from the cache."""
+    """Add ROW free slots, the native functions that bound kernels use (see the module's docstring).
+
+    The machine code of the slots is compiled once per computer and then loaded from the cache.
+    """
     symbols = ["slots", "in_turn", *[f"slot_{k}" for k in range(ROW)]]
     key = f"slots/{native.short_hash(native.source_hash(), native.machine_key())}"
     library = native.load(key) or native.compile_module(_module(), {"key": key, "symbols": symbols}, key)

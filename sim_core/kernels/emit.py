@@ -8,8 +8,9 @@ with one pointer per argument and per result; arrays are dense, matrices column 
 any output is written, so an output may be one of the inputs. A batch kernel of `lanes` systems has the same convention
 with `lanes` numbers, one per system, in place of each number.
 
-In batch kernels, this module chooses the products that a fused multiply-add joins with a sum. LLVM would choose
-differently for different numbers of lanes, so that the last digits would depend on this number.
+A fused multiply-add computes a product and a sum in one instruction. In batch kernels, this module chooses which
+products and sums are fused. LLVM's choice would depend on the number of lanes, and so would the last digits of the
+results.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def module_of(
 ) -> str:
     """LLVM IR of a module with one kernel per function, named by `native.symbol_name`.
 
-    twins    {argument: pairs of indices of corresponding elements in branches of equal structure}; the values of a pair
-             may be computed in one vector
+    twins    {argument: pairs of indices of corresponding elements in branches of equal structure}. With `lanes` = 1,
+             the values of a pair may be computed in one vector; otherwise `twins` has no effect
     lanes    number of systems that one call of a kernel evaluates
     linkage  "internal " for kernels that are called within the module only
     inlined  number of lines up to which a kernel is inlined where it is called
@@ -179,7 +180,7 @@ class Kernel:
     # -- values -------------------------------------------------------------------------------------------------------
 
     def _value(self, index: int) -> str:
-        """IR value of a node as a scalar; a value in a vector is extracted at the first request."""
+        """IR value of a node as a scalar. If the node was computed in a vector, its value is extracted from there."""
         if index not in self._values:
             vector, lane, width = self._lane[index]
             self._values[index] = self._do(f"extractelement <{width} x double> {vector}, i32 {lane}")
@@ -207,10 +208,10 @@ class Kernel:
         return made
 
     def _signed(self, a: int, b: int) -> str:
-        """IR value of a vector with two lanes, which holds the values of the nodes a and b.
+        """IR value of a vector with two lanes: the values of the nodes a and b, of which at least one is a negation.
 
-        One or both of the nodes are negations. The code packs the arguments of the negations and then flips the signs
-        of their lanes.
+        The code packs the nodes, with the argument in place of each negation, and then flips the signs of the lanes of
+        the negations.
         """
         nodes, signs, bare = self.program.nodes, [], []
         for index in (a, b):
@@ -274,8 +275,9 @@ class Kernel:
         return self._choice(node.op, args)
 
     def _sum(self, node: Node, args: list[str]) -> str:
-        """IR value of a sum or difference: a fused multiply-add if one of the two terms is a product that is used only
-        here.
+        """IR value of a sum or difference of two terms.
+
+        If a term is a product that no other node uses, the product and the sum become one fused multiply-add.
         """
         for place in (0, 1):
             index = node.args[place]

@@ -1,4 +1,4 @@
-"""Stepping loops of the integrators that were compiled with the installation, and their copy to a new cache folder.
+"""Stepping loops of the integrators that were compiled during the installation, and their copy to a cache folder.
 
 The compiled loops are valid for the sources and the folder of sim_core with which they were compiled. The names of
 their files depend on the processor and on the versions of numba and llvmlite.
@@ -19,10 +19,11 @@ VARIABLE = "ARMSWING_INSTALLED_LOOPS"  # environment variable: folder of install
 
 
 def installed_loops() -> Path | None:
-    """Folder of the stepping loops that were compiled with this installation; the folder need not exist.
+    """Folder of the stepping loops that were compiled during the installation; the folder need not exist.
 
-    Its name depends on the sources of sim_core. The result is None if the environment variable ARMSWING_INSTALLED_LOOPS
-    is empty; no installed loops are used then.
+    The name of the folder depends on the sources and the place of sim_core. The folder is in the one that the
+    environment variable ARMSWING_INSTALLED_LOOPS names, by default in share/armswing/loops of the Python installation.
+    The result is None if the variable is set but empty; no installed loops are used then.
     """
     root = os.environ.get(VARIABLE, str(Path(sys.prefix, "share", "armswing", "loops")))
     place = str(Path(__file__).resolve().parents[1])

@@ -21,7 +21,7 @@ CALLBACKS = ("_raw_object_cache_notify", "_raw_object_cache_getbuffer")  # metho
 
 @contextmanager
 def signals_after_callbacks() -> Iterator[None]:
-    """Context in which a signal that arrives in LLVM is handled when the context is left.
+    """Context for a compilation: a signal that arrives in LLVM is handled when the context is left.
 
     All other signals are handled at once. The context does nothing in threads other than the main thread, because
     Python handles signals in the main thread only.

@@ -106,8 +106,9 @@ class Library:
 
 
 def load(key: str) -> Library | None:
-    """Return the library cached under `key`, loaded anew, with global memory of its own; None if it is missing or
-    cannot be read.
+    """Load the library cached under `key`; None if there is none, or if its files cannot be read or are damaged.
+
+    Each call returns a new Library, whose global variables are separate from those of all others.
 
     key  file name without suffix in the folder of kernels, or an absolute path without suffix
     """
@@ -125,9 +126,10 @@ def load(key: str) -> Library | None:
 
 
 def load_shared(key: str) -> Library | None:
-    """Return the library cached under `key`, for code without global memory; None if it is missing or cannot be read.
+    """Like `load`, but equal calls return the same Library as long as its files are unchanged.
 
-    The libraries that this process loaded last are kept, and returned again while their files are unchanged.
+    The code must not have global variables that change, because all callers share them. Only the libraries that this
+    process loaded last are kept for further calls.
     """
     stem = cache_folder() / "kernels" / key
     stamp = _stamp(stem)
@@ -142,7 +144,10 @@ def load_shared(key: str) -> Library | None:
 
 
 def _stamp(stem: Path) -> tuple[Any, ...] | None:
-    """Path, and inode, size and time of change of both files of a library; None if a file is missing."""
+    """Values that change if a library's files change: path, then inode, size and time of change of both files.
+
+    None if a file is missing.
+    """
     try:
         found = [os.stat(stem.with_suffix(suffix)) for suffix in (".json", ".o")]
     except OSError:
@@ -244,7 +249,7 @@ def _report(line: str) -> None:
 
 @contextmanager
 def sole_compiler(key: str) -> Iterator[None]:
-    """Context that holds the lock of a cache key. One process at a time holds the lock and compiles the code.
+    """Context that holds the lock of a cache key, so that only one process at a time compiles the code of this key.
 
     The operating system releases the lock when the process ends. There is no lock if the cache folder is read-only.
     """

@@ -1,7 +1,8 @@
 """Evaluation order of a kernel program: units of one node, of a pair of nodes, or of a group of sines and cosines.
 
-A unit is a tuple of indices of nodes that are computed together: a single node, the two nodes of a pair (see pairing),
-or a group of sines and cosines whose angles depend only on sines and cosines of earlier groups.
+A unit is a tuple of indices of nodes that are computed together: a single node, the two nodes of a pair (see
+pairing.py), or a group of sines and cosines. The angles of a group depend on no sines and cosines of the same group or
+of later groups.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 One vector instruction with two lanes can then compute both operations of a pair. The indices of corresponding inputs of
 the two branches ("twins") are given. Each operation of the left branch is paired with the operation of the right branch
-that has the same kind and corresponding arguments. Arguments from outside the branches must be the same for both
-operations, so that pairs never depend on each other in a circle. Sums over both branches are regrouped so that each
-branch is summed first.
+that has the same kind and corresponding arguments; arguments from outside the branches must be the same for both. Pairs
+that depend on each other in a circle are split later (see order.py). Sums over both branches are regrouped such that
+the terms of each branch are summed first.
 """
 
 from __future__ import annotations

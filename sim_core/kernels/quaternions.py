@@ -11,7 +11,7 @@ from sim_core.kernels.compiled import native_function
 def quaternions(given, found):  # type: ignore[no-untyped-def]
     """Compute unit quaternions w x y z from n rotation matrices.
 
-    Of the quaternions q and -q, the one whose entry of largest absolute value is positive is computed.
+    In each quaternion, the entry of largest absolute value is positive.
 
     given  two pointers: to an array with the single number n, and to the rotation matrices (9 n,), row by row
     found  one pointer: to the quaternions (4 n,), which are written

@@ -1,8 +1,8 @@
 """Stepping loops of the integrators, bound to the arrays of a simulation and called without numba.
 
-numba compiles a loop, once. Its machine code is kept as an object file, beside a small function `enter` that takes the
-loop's arguments from one block of numbers; `enter` and the block take the place of the conversion of arguments that
-numba generates for calls from Python.
+numba compiles a loop once. The machine code is cached as an object file, together with a small function `enter`, which
+reads the arguments of the loop from one array of numbers and calls the loop. A call through `enter` needs neither numba
+nor the conversion of arguments that numba generates for calls from Python.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def words(arguments: Iterable[Any]) -> list[tuple[str, int | float]]:
 
 
 def layout(arguments: Iterable[Any]) -> str:
-    """Text of the types of a loop's arguments, on which its machine code depends."""
+    """Text that lists the types of the arguments of a loop. The machine code of the loop depends on these types."""
     found = []
     for value in arguments:
         if isinstance(value, tuple):
@@ -123,8 +123,10 @@ def _compiled(loop: Any, arguments: tuple[Any, ...], key: str) -> Library:
 def _enter(symbol: str, kinds: list[str]) -> str:
     """LLVM IR of `enter(block, results)`, which calls the compiled function `symbol`.
 
-    `block` is an array of 64-bit words, one word for each argument of the function. The function writes its results to
-    the array `results`; `enter` writes the function's return code to the element of `results` after the last result.
+    `block` is an array of 64-bit words, one for each argument of `symbol`. `symbol` writes three integers to the array
+    `results`, and `enter` writes the return code of `symbol` after them.
+
+    kinds  LLVM types of the arguments
     """
     lines = [
         f'declare i32 @"{symbol}"({", ".join([_POINTER, _POINTER, *kinds])})',
@@ -152,7 +154,8 @@ class BoundLoop:
 
     loop       function (n_steps, h, tick, *given) -> (status, steps taken, index of the guard that fired or -1),
                compiled or plain Python
-    given      arguments that stay the same; the loop reads and writes their arrays
+    h          step size, s
+    given      arguments that are the same in every call; the loop reads and writes their arrays
     """
 
     def __init__(self, loop: Callable[..., Any], h: float, given: tuple[Any, ...]) -> None:

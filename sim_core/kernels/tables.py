@@ -25,8 +25,8 @@ def table_ir(symbol: str, table: np.ndarray) -> str:
 def wrapper_ir(symbol: str, inner: str, n_inputs: int, lookups: Sequence[tuple[str, str, tuple[int, int]]]) -> str:
     """LLVM IR of a function `symbol`(in, out), which calls `inner` with n_inputs inputs and one table row per lookup.
 
-    lookups  for each lookup (symbol of the index kernel, symbol of the table, shape of the table); the index kernel
-             computes a number from the same inputs, which is rounded down to the index of the row
+    lookups  (symbol of the index kernel, symbol of the table, shape of the table) of each lookup. The index kernel
+             computes a number from the same n_inputs inputs; this number is rounded down to the index of the row
     An index outside the table selects the appended row of NaN. With the table of a beam's shape, a point that leaves
     the beam thus gives NaN instead of an extrapolated value.
     """

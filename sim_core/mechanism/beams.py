@@ -14,7 +14,7 @@ class Beam(Frozen):
     """A straight beam, or a cable under tension, that bends in one plane: cubic finite elements between two supports.
 
     Both supports are at rest; one of the two may slide along the beam, the direction x. A tunable tension requires
-    simple supports and fewer modes than elements.
+    simple supports, and 1 or more modes, but fewer than elements.
 
     mass_per_length    mass per length, kg/m
     bending_stiffness  bending stiffness, N m2

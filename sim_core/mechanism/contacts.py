@@ -24,10 +24,9 @@ class SphereContact(Frozen):
     At a penetration depth x, m, the normal force is F_n = k x^n max(0, 1 + 3/2 c dx/dt), and the stored energy is
     k x^(n+1) / (n+1). The friction force is -mu F_n v_t / sqrt(|v_t|^2 + v_s^2), with the sliding velocity v_t at the
     contact point. This friction is regularized: under a tangential load below mu F_n the sphere does not stick, but
-    creeps at a speed of the order of v_s. The contact is a force in the equations of motion: an impact changes neither
-    the set of active constraints nor, instantaneously, v, and publishes no event. A sphere whose centre is inside a box
-    is pushed out through the nearest face. `dissipation_for` gives c for a coefficient of restitution.
-    [HuntCrossley1975, eq. 11]
+    creeps at a speed of the order of v_s. The contact is a force, not a constraint: at an impact, the velocities change
+    continuously, and no event is published. A sphere whose centre is inside a box is pushed out through the nearest
+    face. `dissipation_for` gives c for a coefficient of restitution. [HuntCrossley1975, eq. 11]
 
     center, radius        centre of the sphere, in the frame of `body`, and radius of the sphere, m; radius 0 makes the
                           sphere a point, such as the corner of a box

@@ -167,7 +167,10 @@ def has_nan(value: Any) -> bool:
 
 
 def law_key(force: CustomForce, mechanism: Mechanism) -> str:
-    """Hash of the expressions that a force's law returns for symbolic inputs."""
+    """Hash that identifies the law of a force: equal for laws that return the same expressions of their inputs.
+
+    Raises InvalidMechanism if the law fails, or depends on anything but its inputs.
+    """
     import casadi as ca
 
     owner = f"mechanism {mechanism.name!r}: force {force.name!r}"
@@ -201,7 +204,7 @@ def law_key(force: CustomForce, mechanism: Mechanism) -> str:
 
 
 def motion_key(motion: Callable[[Any], Any]) -> str:
-    """Hash of the expression that a prescribed motion, a function of time, returns for a symbol t."""
+    """Hash that identifies a prescribed motion: equal for functions that return the same expression of the time t."""
     import casadi as ca
 
     t = ca.SX.sym("t")
@@ -209,9 +212,9 @@ def motion_key(motion: Callable[[Any], Any]) -> str:
 
 
 def expression_key(symbols: list[Any], results: Mapping[str, Any]) -> str:
-    """Hash of the CasADi expressions `results`, which depend on `symbols`.
+    """Hash of the CasADi expressions in `results`, as functions of `symbols`.
 
-    The hash is the same for the same operations in every process.
+    The same operations give the same hash in every process.
     """
     import casadi as ca
 

@@ -154,7 +154,7 @@ class Distance(Frozen):
 class UnitNorm(Frozen):
     """Constraint: the Euler parameters e of a body have norm 1, e'e - 1 = 0.
 
-    The derivation adds this constraint; users do not need to.
+    `sim_core.derivation` adds this constraint to the equations; a description does not need to contain it.
     """
 
     name: str
@@ -379,7 +379,7 @@ class Mechanism(Frozen):
 
     @property
     def coordinate_count(self) -> int:
-        """Number of coordinates that the derivation will give this mechanism, first-order states included."""
+        """Number n_q of coordinates in the equations of motion, including first-order states."""
         rest = len(self.first_order_states) + sum(beam.n_coordinates for beam in self.beams)
         rest -= int("partitioned" in self.formulation)
         if self.coordinates == "absolute":
@@ -398,8 +398,10 @@ class Mechanism(Frozen):
 
     @cached_property
     def switched(self) -> tuple[str, ...]:
-        """Names of the constraints that can be switched: those that some constraint mode leaves out or some guard
-        switches.
+        """Names of the constraints that do not always hold.
+
+        These are the constraints that some constraint mode leaves out, and those that some guard switches. In absolute
+        coordinates, joints are constraints too.
         """
         lists = [c.constraints for c in self.constraint_modes if c.constraints is not None]
         by_guards = {name for guard in self.guards for name in (*guard.engages, *guard.releases)}
@@ -497,7 +499,8 @@ class Mechanism(Frozen):
     def canonical_hash(self) -> str:
         """Hash of all that determines the equations of motion: names, order and numerical values of all parts.
 
-        The hash does not depend on shapes for drawings, on limits, on the start state, or on the values of tunables.
+        The hash does not depend on shapes for drawings, on the start state, on servos, on the values of tunables, or on
+        limits; only the limits of joints with stops count.
         """
         drop = {"shapes", "ground", "arrows", "initial_q", "initial_v", "parameters", "lower", "upper", "effort_limit"}
         drop |= {"quaternion", "velocity_limit", "servo", "start", "open_start", "law", "motion", "states"}

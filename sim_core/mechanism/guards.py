@@ -88,10 +88,14 @@ class Aim(Frozen):
 class Window(Frozen):
     """Condition: points are near places where constraints can hold them, are slow, and do not approach these places.
 
-    Each of the `aims` names a constraint that does not hold, and the values that its CapturedParameter may take. Let g
-    be the vector of the values that the CapturedParameters would get at the current position, and d = g minus the
-    nearest permitted values. The condition is |d|_2 <= `gap`, |dg/dt|_2 <= `speed` and d . dg/dt >= 0. If a constraint
-    holds a point on a beam, the point must also be between the beam's ends and at least `margin`, m, from each end.
+    Each Aim in `aims` names a constraint that does not hold, and the values that its CapturedParameter may take. Let g
+    be the vector of the values with which the current position satisfies these constraints, and d the difference of g
+    and the nearest permitted values. The condition is |d|_2 <= gap, |dg/dt|_2 <= speed and d . dg/dt >= 0.
+
+    gap     largest distance from the permitted values, m
+    speed   largest speed, m/s
+    margin  for a constraint that holds a point on a beam: least distance, m, of the point from both ends of the beam,
+            between which it must be
     """
 
     aims: tuple[Aim, ...]
@@ -102,10 +106,10 @@ class Window(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Sinking(Frozen):
-    """Condition: the value that the CapturedParameter of a constraint would get at the current position does not
-    increase.
+    """Condition: the value that a guard would capture for a constraint does not increase.
 
-    An example is the height of a point that comes down to a horizontal line.
+    This is the value of the constraint's CapturedParameter with which the current position satisfies the constraint.
+    For a constraint that holds a point on a horizontal line, it is the height of the point, which therefore sinks.
     """
 
     constraint: str

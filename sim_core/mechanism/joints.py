@@ -99,8 +99,8 @@ class JointStops(Frozen):
     At a depth x beyond a limit, the stop exerts the effort k x^n max(0, 1 + 3/2 c dx/dt) back towards the limit, and
     stores the energy k x^(n+1) / (n+1).
     `dissipation_for` gives c for a coefficient of restitution. [HuntCrossley1975, eq. 11]
-    The stop of a spherical joint acts beyond its limit `upper` on the rotation angle, as a moment about the axis of the
-    rotation; x and dx/dt are the excess of the angle and its rate.
+    The stop of a spherical joint acts where the rotation angle exceeds `upper`, as a moment about the axis of the
+    rotation. x is then the excess of the angle, rad.
 
     stiffness    k, N m/rad^n or N/m^n
     dissipation  c, s/rad or s/m

@@ -1,4 +1,4 @@
-"""Validation of a description before the derivation; error messages have one line."""
+"""Validation of a description before its equations of motion are derived; error messages have one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the errors of diverged runs: they explain the divergence and name a file with the last states.
+"""Errors of diverged runs: each error explains the divergence and names a file with the last states.
 
 Files of earlier diverged runs are deleted, except the latest few.
 """
@@ -47,8 +47,10 @@ def divergence(
     recent: str = "",
     cause: str = "",
 ) -> SimulationDiverged:
-    """The SimulationDiverged error for a stepping loop that ended with the code `status`; writes the history to a file.
+    """The SimulationDiverged error for a run that cannot continue; writes the history to a file.
 
+    status   why the run ended: one of the codes in WHAT_ENDED, such as DIVERGED
+    time     simulation time of the last finite state, s
     history  (n, 1 + 2 n_q): t, q, v of the last steps
     idle     names of the switched constraints that are inactive
     law      name of the stabilizer
@@ -65,9 +67,10 @@ def divergence(
 
 
 def change_point_line(names: Sequence[str], time: float, stepper: Stepper, stabilizer: Stabilizer) -> str:
-    """Text about constraints that almost lost rank at the time `time`, s, before a run diverged or lost energy.
+    """Clause of a message: which constraints almost lost rank before a run diverged or lost energy, and a remedy.
 
     names  names of the constraints
+    time   simulation time at which they almost lost rank, s
     """
     passes = stepper.name in PASSING[0] and stabilizer.name in PASSING[1]
     remedy = f"{' and '.join(PASSING[0])} with {' or '.join(PASSING[1])} take steps there in parts"
@@ -118,7 +121,7 @@ def too_fast(beams: Sequence[Beam], stepper: Stepper, step_s: float) -> str:
 def longest_step(beams: Sequence[Beam], stepper: Stepper) -> float:
     """Largest step size, s, at which the fastest mode of each beam, taken alone, is stable with the stepper.
 
-    inf if every step size is stable.
+    The result is inf if every step size is stable, without beams, and for a stepper that adapts its step size.
     """
     omega = max((_fastest(beam_model(beam)) for beam in beams), default=0.0)
     if stepper.adaptive or omega == 0.0:
@@ -127,7 +130,9 @@ def longest_step(beams: Sequence[Beam], stepper: Stepper) -> float:
 
 
 def _growth(stepper: Stepper, omega: float, step: float) -> float:
-    """Factor by which an undamped mode's amplitude grows in one time step, divided by the largest permitted factor.
+    """Growth of an undamped mode's amplitude in one time step, as a fraction of the permitted growth.
+
+    Both are factors; a result above 1 means that the mode is unstable with the stepper.
 
     omega  circular frequency of the mode, rad/s
     step   step size, s
@@ -162,7 +167,8 @@ def _slid_off(system: System, contact: BeamContact, states: np.ndarray) -> str:
     """One-line text if a contact point slid off the end of its beam in the last states; otherwise "".
 
     The point is taken to have slid off if its displacement in the last time step, continued for two further time steps,
-    passes an end of the beam.
+    passes an end of the beam. A displacement of more than LEAP times the beam's length in one time step is not taken as
+    sliding, but as divergence.
     """
     beam = next(beam for beam in system.mechanism.beams if beam.name == contact.beam)
     found = []

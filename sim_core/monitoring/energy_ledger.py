@@ -25,7 +25,10 @@ from sim_core.system import System
 
 
 class EnergyLedger:
-    """Energy balance since the reset, in an array that the stepping loop updates. All energies are in J."""
+    """Energy balance of a simulation since its reset; all energies are in J.
+
+    The numbers are in an array of the workspace, which the compiled loop over the time steps updates.
+    """
 
     def __init__(self, system: System, w: Workspace) -> None:
         self._ledger = w.ledger
@@ -61,8 +64,9 @@ class EnergyLedger:
 
     @property
     def largest(self) -> float:
-        """Largest energy error since the reset, as a fraction of the energy scale that the run had at the time of the
-        error.
+        """Largest energy error since the reset, as a fraction of the energy scale at the time of the error.
+
+        The energy scale is the largest kinetic energy, change of potential energy or work since the reset.
         """
         return float(self._ledger[LARGEST])
 

@@ -15,11 +15,11 @@ Value = Callable[[Number], float]
 
 
 def joint_shares(joint: Joint, position: float, slope: float, rate: float, value: Value) -> Iterator[tuple[str, float]]:
-    """Yield (name, contribution) for the spring, friction and stop of one joint, to find the element that makes a mode
-    fast.
+    """Yield (name, contribution to a mode) for the spring, friction and stop of one joint.
 
-    For a mode with the eigenvalue lambda and the shape x (n_q,), |lambda|^2 x' M x with the mass matrix M is a sum of
-    stiffness and damping terms. The contribution of an element is its term in this sum.
+    The element with the largest contribution is the one that makes the mode fast. For a mode with the eigenvalue lambda
+    and the shape x (n_q,), |lambda|^2 x' M x is a sum of stiffness and damping terms, where M is the mass matrix. The
+    contribution of an element is its term in this sum.
 
     position  joint position, rad or m
     slope     joint velocity for the coordinate velocities x

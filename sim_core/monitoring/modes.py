@@ -57,7 +57,10 @@ class StepTooLarge:
 
 
 def next_check(tick: int) -> int:
-    """The first tick after `tick` at which the modes are checked again: a power of 4, or a multiple of DENSE_TICKS."""
+    """Number of the first time step after `tick` at which the modes are checked.
+
+    The modes are checked at powers of 4 up to DENSE_TICKS, and then at the multiples of DENSE_TICKS.
+    """
     if tick >= DENSE_TICKS:
         return (tick // DENSE_TICKS + 1) * DENSE_TICKS
     return int(4 ** ((tick.bit_length() + 1) // 2))
@@ -89,8 +92,11 @@ class FastestMode:
     def check(self, at_rest: bool = False) -> StepTooLarge | None:
         """Check the step size in the current state; returns a StepTooLarge, or None if the step size suits.
 
-        at_rest  whether to check the state with zero velocities instead, if the mechanism has joint friction or custom
-                 forces: friction is a fast damper only near rest
+        The result is None also for a stepper that adapts its step size.
+
+        at_rest  whether to check the current state with zero velocities instead, because friction is a fast damper only
+                 near rest. The result is then None without a check if the mechanism has neither joint friction nor
+                 custom forces
         """
         mechanism = self._system.mechanism
         if self._stepper.adaptive or self._system.n_q == 0:
@@ -103,11 +109,13 @@ class FastestMode:
         return found
 
     def check_past(self, states: np.ndarray, departed: bool = False) -> StepTooLarge | None:
-        """Check the step size in earlier states, oldest first; the result for the first one for which it is too large.
+        """Check the step size in earlier states; returns a StepTooLarge for the first state that needs a smaller step.
 
-        states    (n, 1 + 2 n_q): t, q, v
-        departed  whether the run is known to be inaccurate; if the step is too large in none of the states, the result
-                  is then that of the fastest mode of all states, unless it is slower than SUSPECT permits
+        Returns None if the step size suits all states.
+
+        states    (n, 1 + 2 n_q): t, q, v, oldest first
+        departed  whether the run is known to be inaccurate. If the step size suits all states, the result then is a
+                  StepTooLarge for the fastest mode of all states, if step size times |eigenvalue| exceeds SUSPECT
         """
         found, fastest, size, at = None, None, SUSPECT / self._step_s, self._at_v
         now = [array.copy() for array in (self._w.t, self._w.q, self._w.v)]
@@ -182,7 +190,7 @@ class FastestMode:
         return free, A
 
     def _acceleration_at(self, moved: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Acceleration (n_q,) after `moved`, the array of q or of v, was set to x (n_q,)."""
+        """Set `moved`, which is the array of q or that of v, to x (n_q,), and return the acceleration (n_q,)."""
         moved[:] = x
         self._accelerate()
         return self._a.copy()
@@ -224,7 +232,7 @@ class FastestMode:
         return max(shares, key=lambda name: shares[name]) if shares else "its inertia"
 
     def _state_label(self, name: str) -> str:
-        """Label of the element to which the first-order state with this name belongs."""
+        """Label, for a message, of the joint friction or custom force to which a first-order state belongs."""
         for joint in self._system.mechanism.joints:
             if joint.bristle == name:
                 return f"the friction of joint {joint.name!r}"
@@ -391,8 +399,12 @@ class FastestMode:
 def departure(stepper: Stepper, pole: complex, step: float) -> float:
     """Error of the stepper in one time step, divided by the permitted error, for a mode that behaves like exp(pole t).
 
-    A value above 1 means that the step size `step`, s, is too large; inf means that the numerical solution grows. A
-    mode that grows physically is treated as an undamped vibration of the same frequency.
+    A value above 1 means that the step size is too large; inf means that the numerical solution grows. The value is 0
+    for a stepper that adapts its step size. A mode that grows physically is treated as an undamped vibration of the
+    same frequency.
+
+    pole  eigenvalue of the mode, 1/s
+    step  step size, s
     """
     size, damping = abs(pole), max(-pole.real, 0.0)
     if stepper.adaptive or size * step < SLOW:
@@ -410,11 +422,12 @@ def departure(stepper: Stepper, pole: complex, step: float) -> float:
 
 
 def with_middles(states: np.ndarray) -> np.ndarray:
-    """States (2 n - 1, 1 + 2 n_q) of n steps and of the middles between them, on the cubic through both ends.
+    """Insert a state in the middle between any two successive states; returns 2 n - 1 states.
 
-    An impact that is shorter than a step shows only in the middle of the step.
+    In the middle, q and v are those of the cubic polynomial in time through q and v of both states. An impact that is
+    shorter than a time step shows only there.
 
-    states  (n, 1 + 2 n_q): t, q, v
+    states  (n, 1 + 2 n_q): t, q, v at the ends of time steps
     """
     (t, q, v), size = np.split(states, [1, 1 + states.shape[1] // 2], axis=1), len(states)
     h, way = np.diff(t, axis=0), np.diff(q, axis=0)

@@ -20,7 +20,13 @@ HALVINGS = 12  # of the step in the search for one that resolves the motion
 
 @dataclass(frozen=True)
 class Missed:
-    """The step that misses a motion most: name of the constraint, start of the step (s), and error as a share."""
+    """Time step in which the error of a prescribed motion is largest.
+
+    name   name of the PrescribedMotion constraint
+    time   start of the time step, s
+    share  error as a fraction of the range of the motion or of its largest velocity, see `_Motion.errors`
+    what   quantity with this error, "position" or "velocity"
+    """
 
     name: str
     time: float
@@ -48,19 +54,23 @@ class _Motion:
         return np.array([np.array(row).ravel() for row in self._read(times.reshape(1, -1))])
 
     def extend(self, times: np.ndarray) -> None:
-        """Extend the range and the largest velocity of the motion by those at the times (n,)."""
+        """Update the range and the largest velocity of the motion with those at the times (n,), s.
+
+        The range is the largest distance of the position from that at time 0.
+        """
         g, v, _ = self._at(times)
         g, v = g[np.isfinite(g)], v[np.isfinite(v)]
         self._range = max(self._range, float(np.abs(g - self._begin).max(initial=0.0)))
         self._speed = max(self._speed, float(np.abs(v).max(initial=0.0)))
 
     def errors(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Errors (n,) of position and velocity, as shares of range and largest velocity, in n steps between nodes.
+        """Errors of RK4 in n time steps: (errors (n,) of the position, errors (n,) of the velocity).
 
-        They are those of RK4, which sees the acceleration at both ends and in the middle of a step. A share is infinite
-        if the motion is not finite.
+        RK4 evaluates the acceleration at both ends and in the middle of a time step. The errors of the position are
+        fractions of the motion's range, those of the velocity are fractions of its largest velocity. An error is inf if
+        the motion is not finite.
 
-        nodes  (n + 1,) times, s, at equal distances
+        nodes  (n + 1,) ends of the time steps, s, at equal distances
         """
         h = (nodes[-1] - nodes[0]) / (len(nodes) - 1)
         with np.errstate(all="ignore"):
@@ -77,7 +87,7 @@ class _Motion:
 
 
 class PrescribedMotions:
-    """Checks all prescribed motions of a simulation for steps that do not resolve them."""
+    """Checks whether the time steps of a simulation resolve its prescribed motions."""
 
     def __init__(self, system: System, step_s: float, is_adaptive: bool) -> None:
         self._name, self._h, self._is_adaptive = system.mechanism.name, step_s, is_adaptive
@@ -91,16 +101,18 @@ class PrescribedMotions:
         self.begin(0)
 
     def begin(self, tick: int) -> None:
-        """Begin to check at the step with the number `tick`."""
+        """Restart the checks at the time step with the number `tick`; earlier results are deleted."""
         self._seen, self._named = tick, set[str]()
         self._worst: Missed | None = None
 
     def check(self, tick: int, steps: int, idle: Collection[str]) -> Iterator[str]:
-        """Yield a warning, one line, for each motion that some of the next steps do not resolve.
+        """Yield a one-line warning for each motion that one of the next time steps does not resolve.
 
-        tick   number of the next step
-        steps  number of steps that follow
-        idle   constraints that do not hold
+        A motion gets at most one warning until `begin`. Time steps that were checked before are left out.
+
+        tick   number of the next time step
+        steps  number of time steps that follow
+        idle   names of the constraints that do not hold, whose motions are not checked
         """
         begin, end = max(self._seen, tick), min(tick + steps, tick + MOST)
         if end <= begin:
@@ -130,7 +142,10 @@ class PrescribedMotions:
             yield self._line(missed, most)
 
     def _resolving(self, motion: _Motion, time: float) -> float:
-        """Largest step, s, that resolves the motion in the tick from `time`; 0 if none does."""
+        """Largest step size, s, that resolves the motion in the time step from `time`, s; 0 if the motion jumps there.
+
+        The step size is halved until it resolves the motion, at most HALVINGS times.
+        """
         h = self._h
         for _ in range(HALVINGS):
             h *= 0.5
@@ -154,7 +169,10 @@ class PrescribedMotions:
         )
 
     def explanation(self) -> str:
-        """The motion that the steps so far resolve worst, for a message about an energy error; "" if all are fine."""
+        """Clause of a message about an energy error: the motion that the time steps so far resolve worst.
+
+        "" if the time steps resolve all motions.
+        """
         if self._worst is None:
             return ""
         if not np.isfinite(self._worst.share):

@@ -1,4 +1,7 @@
-"""Thresholds below which the pivots of constraint rows announce a change point, kept up to date during a run."""
+"""Thresholds for the pivots of constraint rows during a run.
+
+A pivot below its threshold shows that the constraint rows almost lose rank, as near a change point.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from sim_core.system import System
 class PivotThresholds:
     """Writes the thresholds for the pivots of the constraint rows to the workspace, where the stepping loop reads them.
 
-    The thresholds depend on the tunables and on the constraints that hold. They are computed in advance for all
-    constraint modes; after a change of masses or lengths, when a mode is entered. A set of constraints without a name
-    gets the thresholds of all constraints together, whose pivots are at most as large.
+    The thresholds depend on the tunables and on the constraints that hold. At the start, they are computed for all
+    constraint modes. After a change of masses or lengths, they are computed again for each mode when it is entered. If
+    the constraints that hold form no constraint mode, the thresholds are those for all constraints together.
     """
 
     def __init__(self, system: System, w: Workspace) -> None:
@@ -28,7 +31,9 @@ class PivotThresholds:
         self._p, self._terms = system.default_parameters(), tuple[np.ndarray, ...]()
 
     def tune(self, parameters: np.ndarray) -> None:
-        """Make thresholds for new values of the tunables, unless these change neither masses nor constraints.
+        """Discard thresholds that new values of the tunables make invalid; the first call computes all thresholds.
+
+        The thresholds stay valid if the new values change neither the mass matrix nor the constraints.
 
         parameters  (n_tunables,) values of the tunables
         """
@@ -46,7 +51,7 @@ class PivotThresholds:
     def select(self, constraint_mode: int) -> None:
         """Write the thresholds for the constraints that hold now to the workspace.
 
-        constraint_mode  index of the constraint mode; -1 if the set of constraints that hold has no name
+        constraint_mode  index of the constraint mode; -1 if the constraints that hold form no constraint mode
         """
         if not self._has_pivots:
             return
@@ -57,10 +62,11 @@ class PivotThresholds:
         self._w.least_pivots[: len(self._flag_of)] = self._found[mode] * (flags[self._flag_of] > 0.0)
 
     def weak(self, states: np.ndarray) -> tuple[float, tuple[str, ...]]:
-        """(time, s; names) of the constraints that almost lose rank in the first of several states in which some do.
+        """Find the first of several states in which constraints almost lose rank.
+
+        Returns (time of this state in s, names of these constraints); (inf, ()) if there is no such state.
 
         states  (n, 1 + 2 n_q): t, q, v
-        Returns (inf, ()) if there is no such state.
         """
         w, system, names = self._w, self._system, self._system.constraint_modes[0].row_names
         least = w.least_pivots[: len(self._flag_of)]

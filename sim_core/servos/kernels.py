@@ -1,6 +1,6 @@
 """Compiled functions of the actuator servos: commands, efforts of one time step, load statistics, recorded ranges.
 
-In a server that wakes every millisecond, with cold caches, the same code in Python takes twice as long.
+In a server that runs one step every millisecond, with cold processor caches, Python code for this takes twice as long.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ def servo_efforts(given, buffer):  # type: ignore[no-untyped-def]
     """Compute the efforts for the next time step, as defined in `Servos`, and advance the targets by one time step.
 
     given   pointers to 11 arrays that are read: [number n of actuators, step size h in s]; index of each actuator's
-            joint; joint positions; joint velocities; then, (n,) each: stiffness; damping; effort limit; velocity limit;
-            lower position limit; upper position limit; largest distance of the target from the joint position, which is
-            effort limit / stiffness
-    buffer  pointers to four arrays (n,) that are written: command mode, commanded value and target, all kept between
-            steps; effort
+            joint (n,); joint positions; joint velocities; then, (n,) each: stiffness; damping; effort limit; velocity
+            limit; lower position limit; upper position limit; effort limit / stiffness, which is the largest distance
+            of the target from the joint position
+    buffer  pointers to four arrays (n,): command mode; commanded value; target, which is updated; effort, which is
+            written
     """
     n, h = int(given[0][0]), given[0][1]
     for k in range(n):

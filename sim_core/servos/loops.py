@@ -28,9 +28,9 @@ ROUNDING = 1e-6  # rad or m
 
 
 class Known(NamedTuple):
-    """Result of `Servos.command` for a list of actuators, with which `Servos.again` sets further values.
+    """Result of `Servos.command` for a list of actuators; `Servos.again` sets further values with it.
 
-    It contains the indices and the command limits of the actuators, and functions that set their commands.
+    A Known contains the indices and the command limits of the actuators, and functions that set their commands.
     """
 
     places: np.ndarray
@@ -157,8 +157,9 @@ class Servos:
         require_finite(self._robot, mode, values)
 
     def _recognized(self, mode: str, names: Sequence[str]) -> Known:
-        """Indices and limits of the named actuators. They are cached, because controllers command the same names
-        repeatedly.
+        """The Known of the named actuators in a mode, which is cached: controllers command the same names repeatedly.
+
+        Raises InvalidRequest for an unknown mode or name, and for a mode that an actuator does not accept.
         """
         if reason := self.objection(mode, names):
             raise InvalidRequest(reason)
@@ -176,9 +177,10 @@ class Servos:
     def rest(self, names: Any, position: Any = None) -> None:
         """Bring the actuators `names` to a safe state: without effort, or with the servos holding the joints in place.
 
-        If `position` is None, the efforts become zero. Otherwise each servo holds its target position in mode
-        "position", and an actuator without a servo keeps its effort. A servo in mode "effort" first takes the target
-        position at which its effort remains the same. An actuator without a joint keeps its command in any case.
+        If `position` is None, the efforts become zero. Otherwise each actuator with a servo enters the mode "position"
+        and holds its current target; if it was in mode "effort", its target becomes the position at which the effort
+        remains the same. An actuator without a servo then keeps its effort. An actuator without a joint always keeps
+        its command.
 
         position  (n_joints,) present joint positions, or None
         """
@@ -227,7 +229,10 @@ class Servos:
         return BoundKernel(servo_efforts.address, given, buffer)
 
     def commanded(self) -> np.ndarray:
-        """Commanded values (n_u,); while no servo is active, these are the applied efforts."""
+        """Commanded values (n_u,): effort, velocity or position of each actuator, according to the actuator's mode.
+
+        If all actuators are in effort mode, the values are the applied efforts.
+        """
         return self._value.copy()
 
     def reset(self, effort: np.ndarray | None = None) -> None:

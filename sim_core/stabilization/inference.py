@@ -1,9 +1,8 @@
 """Compiled fuzzy inference: the control surface that rules.py defines with scikit-fuzzy, evaluated in nanoseconds.
 
-With triangles or trapezoids, the memberships of an input in two neighbouring sets add up to 1, and its memberships in
-the other sets are 0, so that only four of the 25 rules have a nonzero weight. With Gaussians, all memberships are
-nonzero. A common factor of the memberships cancels in the weighted mean of the rule outputs, so that one exponential
-per input is enough.
+With triangles or trapezoids, an input belongs to at most two neighbouring sets. Its two memberships add up to 1, and
+only four of the 25 rules have a nonzero weight. With Gaussians, all memberships are nonzero. A common factor of the
+memberships cancels in the weighted mean of the rule outputs, so that few exponentials are enough.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ def _rule(i, j):  # type: ignore[no-untyped-def]
 
 @inner
 def _between(x, kind, width):  # type: ignore[no-untyped-def]
-    """Fuzzy sets between whose centres x lies: (index of the lower set, membership a of x in the upper set).
+    """(index i of a fuzzy set, membership a of x in set i + 1), for x between the centres of the sets i and i + 1.
 
-    The membership of x in the lower set is 1 - a.
+    The membership of x in set i is 1 - a.
 
     kind   0 triangle, 1 trapezoid
     width  plateau of a trapezoid

@@ -79,9 +79,9 @@ def sampled_fuzzy(phi, phidot, gains, memory, U, h, n_holonomic, n_rows):  # typ
 
         Kp = 1 / eps,  Kd = (k2 / k1) h / eps,  Ku = k1 eps / (g h^2);  k1 = (1 - rho)^2,  k2 = 2 (1 - rho) - c k1
 
-    gains  eps, violation at which the control saturates; rho; c, hold coefficient of the stepper: a constant U changes
-           the positions by -c h^2 U in a step; g, largest slope of the control surface; then kind, conjunction, width
-           and neighbour as in `fuzzy_output`
+    gains  8 numbers: eps, the violation at which the control saturates; rho; c; g, the largest slope of the control
+           surface; then kind, conjunction, width and neighbour as in `fuzzy_output`. c is the `hold_coefficient` of the
+           stepper: a constant U changes the violation by -c h^2 U in a step
     """
     kp, kd, ku = _scalings(gains, h)
     closed_form = gains[4] == 0.0 and gains[5] == 0.0

@@ -53,11 +53,11 @@ def largest_slope(sets: FuzzySets) -> float:
 
 @cache
 def largest_chord(sets: FuzzySets, inputs: int = 2) -> float:
-    """Largest chord slope U(x) / x of the control surface U along one input x, with the other input at 0.
+    """Largest ratio U(x) / x of the control surface U along one input x, with the other input at 0.
 
-    This gain determines whether a loop diverges: a growing violation sweeps the whole control surface, so that
-    stability depends on the steepest chord from the origin to a point of the surface, and not on the slope at one
-    point. The result is 1 for triangular fuzzy sets.
+    The ratio is the slope of a chord from the origin to a point of the surface. A growing violation passes all points
+    of the surface. The steepest chord therefore decides whether the violation diverges, not the slope at one point. The
+    result is 1 for triangular fuzzy sets.
 
     inputs  number of inputs: 2, or 1 for the five rules of a single input
     """

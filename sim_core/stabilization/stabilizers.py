@@ -84,10 +84,10 @@ class Stabilizer:
         return 0
 
     def correction_mode(self) -> tuple[int, int, int, int]:
-        """(mode of stabilization, 1 if the law has memory and otherwise 0, whether q or v is corrected, solver of the
-        correction).
+        """Four integers that select what the stepping loop does; integrators/workspace.py defines the codes.
 
-        integrators/workspace.py defines the integer codes.
+        They are the mode of stabilization, 1 if the law has memory and otherwise 0, the levels (q, v or both) that are
+        corrected, and the solver of the correction.
         """
         if not self.law_address():
             return UNSTABILIZED, 0, 0, 0
@@ -98,9 +98,10 @@ class Stabilizer:
         return np.zeros(1)
 
     def linear_gains(self, h: float) -> tuple[float, float] | None:
-        """Gains (kp, kd) of a linear law U = kp Phi + kd Phidot whose gains are at least as large as those of this law.
+        """Gains (kp, kd) of a linear law U = kp Phi + kd Phidot, from which `stability_limit` is computed.
 
-        None for a law that is not evaluated at every stage of a step.
+        They are at least as large as the gains of this stabilizer for violations of any size. None if there is no such
+        linear law, or if the class computes `stability_limit` in another way.
 
         h  step size, s
         """
@@ -259,8 +260,9 @@ class FuzzyPaper(Stabilizer):
     def stability_limit(self, stepper: Stepper, h: float) -> float:
         """Largest step size, s, at which constraint violations do not grow.
 
-        The result is the stability limit of a linear law. The gains of this law are the slopes of the steepest chords
-        of the control surface. The chords of the rules with a single input are used if they give a smaller limit.
+        The result is the smaller of two stability limits of linear laws: one for holonomic rows, which use the rules of
+        two inputs, and one for nonholonomic rows, which use the rules of a single input. The gains of a linear law are
+        the slopes of the steepest chords of the control surface (see `largest_chord`).
 
         h  step size, s, for which the gains are computed
         """
@@ -329,7 +331,7 @@ class Projection(Stabilizer):
 class DirectCorrection(Stabilizer):
     """Corrections dq = -J^+ Phi of q, and then dv = -J^+ Phidot of v, after each step. [YoonEtAl1994]
 
-    J is the constraint Jacobian at the state before each correction: dv is computed at the corrected q.
+    J is the constraint Jacobian, which is evaluated at the old q for dq and at the corrected q for dv.
 
     weight      "pseudo_inverse": J^+ is the Moore-Penrose pseudo-inverse [NadaBayoumi2024, eqs. 8, 12]; "mass": J^+
                 gives the correction of least norm in the metric of the mass matrix M

@@ -26,11 +26,9 @@ EXTRAS = {  # {top-level module: the extra of armswing that installs it}
 
 
 def install_hint(error: BaseException) -> str:
-    """Text with the install command for the library that is missing according to the error.
+    """Text with the install command for the library whose absence caused an error.
 
-    Returns "" if no extra of armswing installs this library.
-
-    Example: "; pip install 'armswing[sim]' installs it".
+    An example is "; pip install 'armswing[sim]' installs it". Returns "" if no extra of armswing installs this library.
     """
     if INSTALLS in str(error):
         return ""
@@ -57,7 +55,7 @@ class MissingLibraryFinder:
 def _is_imported_by_armswing(frame: FrameType | None) -> bool:
     """Whether armswing made the import: the innermost stack frame outside the import system runs code of armswing.
 
-    False for a call of `importlib.util.find_spec`, which only asks whether a library exists.
+    False for a call of `importlib.util.find_spec`, which only tests whether a library exists.
     """
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))

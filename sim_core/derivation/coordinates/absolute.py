@@ -17,9 +17,7 @@ def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
 
 
 def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
-    """Symbols and equations of a mechanism in absolute coordinates: frames, block-diagonal mass matrix M, and forces
-    f.
-    """
+    """Symbols of a mechanism in absolute coordinates, and its frames, block-diagonal mass matrix M, and forces f."""
     names = coordinate_names(mechanism)
     symbols = symbols_for(mechanism, len(names))
     frames = ground_frame()
@@ -77,7 +75,7 @@ def inertia_matrix(body: Body, symbols: Symbols) -> ca.SX:
 def newton_euler(body: Body, frame: Frame, mechanism: Mechanism, symbols: Symbols, block: slice) -> tuple[ca.SX, ca.SX]:
     """Mass matrix and generalized forces of one body, from its Newton-Euler equations projected on its coordinates.
 
-    block  range of the body's coordinates in q
+    block  slice of the body's coordinates in q; the matrix and the forces contain these coordinates only
     """
     q, v = symbols.q[block], symbols.v[block]
     mass, inertia = symbols.number(body.mass), inertia_matrix(body, symbols)

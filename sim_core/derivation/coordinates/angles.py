@@ -47,8 +47,9 @@ def _frames(mechanism: Mechanism, symbols: Symbols) -> Frames:
 
 
 def relative(mechanism: Mechanism, angles: ca.SX) -> ca.SX:
-    """Joint positions (n_q,), rad, from absolute angles (n_q,): each link's angle minus the angle of its parent
-    link.
+    """Joint positions (n_q,), rad: the absolute angle of each joint's child minus that of the joint's parent.
+
+    angles  (n_q,) absolute angles of the links, rad
     """
     of_body, found, count = {GROUND: ca.SX(0)}, [], 0
     for joint in mechanism.joints:

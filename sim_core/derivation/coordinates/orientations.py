@@ -42,17 +42,17 @@ def rotation_of(joint: Joint, symbols: Symbols, index: int) -> ca.SX:
 
 @dataclass(frozen=True)
 class QuasiVelocities:
-    """Velocities w = B(q) v (n_q,) of the links of the tree, each of which has one degree of freedom.
+    """Velocities w = B(q) v (n_q,) of the joints: rates of rotation coordinates are replaced by angular velocities.
 
     For a spherical or free joint, the three rotational entries of w are the child's angular velocity in the child's
-    axes. All other entries of w equal those of v.
+    axes. All other entries of w equal those of v, the rates of the coordinates.
 
     symbols  the symbols of the mechanism, with w in place of the velocities v
-    bias     vector b (n_q,) in the accelerations B a + b of the links, where a are the accelerations dv/dt
+    bias     vector b (n_q,) in the accelerations B a + b of the links (see `Link` in tree.py), with a = dv/dt
 
-    A spherical or free joint is modelled by three links that rotate in sequence about the axes x, y, z of the child.
-    This sequence alone would add the term (w_y w_z, -w_x w_z, w_x w_y) to the child's angular acceleration; b is
-    (dB/dt) v minus this term, so that the term cancels.
+    The rotation of a spherical or free joint is modelled by three links that rotate in sequence about the axes x, y, z
+    of the child. This sequence would add the term (w_y w_z, -w_x w_z, w_x w_y) to the child's angular acceleration. To
+    cancel this term, b is (dB/dt) v minus the term.
     """
 
     symbols: Symbols
@@ -61,10 +61,7 @@ class QuasiVelocities:
 
 
 def quasi_velocities(mechanism: Mechanism, symbols: Symbols) -> QuasiVelocities | None:
-    """The QuasiVelocities of a mechanism with spherical or free joints.
-
-    None for a mechanism without such joints: the velocities of its links are the coordinate velocities v.
-    """
+    """The QuasiVelocities of a mechanism, or None if the mechanism has neither spherical nor free joints."""
     if not mechanism.oriented_joints:
         return None
     n = symbols.v.numel()
@@ -98,10 +95,9 @@ def rebased(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
 def frames_and_twists(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
     """[poses (7 n,), velocities (6 n,)] of the n spherical and free joints, one joint after another.
 
-    A pose has 7 numbers: the position, m, of the joint's point on the child relative to its point on the parent, along
-    the parent's axes, then the quaternion w x y z of the rotation R_PC from the child's axes to the parent's. A
-    velocity has 6 numbers: the linear velocity, m/s, along the parent's axes, then the angular velocity, rad/s, in the
-    child's axes.
+    pose      7 numbers: position, m, of the joint's point on the child relative to the joint's point on the parent,
+              along the parent's axes; quaternion w x y z of the rotation R_PC from the child's axes to the parent's
+    velocity  6 numbers: linear velocity, m/s, along the parent's axes; angular velocity, rad/s, in the child's axes
     """
     frames, twists, index = [], [], 0
     for joint in mechanism.joints:

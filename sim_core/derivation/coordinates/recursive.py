@@ -99,9 +99,10 @@ def _inertia_of(link: Link, symbols: Symbols) -> _Inertia:
 class _Border:
     """Transforms motions, wrenches and inertias between a link and its parent, with identical code for twin branches.
 
-    Twin branches are branches of equal structure on the same link, such as two arms; only the constant rotations of
-    their first joints differ. The values before and after each of these rotations are "lifted" (`Lifted`): they become
-    intermediate results with their own symbols. All other code is then identical in both branches.
+    Twin branches are two branches of equal structure on the same link, such as two arms. They may differ in numbers
+    such as masses, and in the constant pose of their first joint on the common link. The values before and after the
+    rotation of this pose are "lifted" (see `Lifted`): they become intermediate results with symbols of their own. All
+    other code is then identical in both branches.
     """
 
     def __init__(self, links: list[Link], lifted: Lifted) -> None:
@@ -136,7 +137,7 @@ class _Border:
         return self._lift(index, link.R_PJ @ n) + ca.cross(link.p_PJ, F), F
 
     def inertia(self, index: int, own: _Inertia) -> _Inertia:
-        """The inertia `own` of link `index`, transformed to the origin and axes of the link's parent."""
+        """Inertia expressed in the parent's frame, for the inertia `own` in the frame of link `index`."""
         link = self._links[index]
         if link.twin < 0:
             return own.expressed_in(link.p, link.R)
@@ -209,7 +210,10 @@ def _wrenches(links: list[Link], mechanism: Mechanism, symbols: Symbols, a: ca.S
 
 
 def _spin_matrix(w: ca.SX, dw: ca.SX) -> ca.SX:
-    """Matrix K (3, 3) with K r = dw x r + w x (w x r), the acceleration of a link's point r relative to its origin."""
+    """Matrix K (3, 3) with K r = dw x r + w x (w x r), for the angular velocity w and the angular acceleration dw.
+
+    K r is the acceleration of a link's point at the position r, minus the acceleration of the link's origin.
+    """
     xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
     xy, xz, yz = w[0] * w[1], w[0] * w[2], w[1] * w[2]
     return ca.vertcat(
@@ -220,7 +224,10 @@ def _spin_matrix(w: ca.SX, dw: ca.SX) -> ca.SX:
 
 
 def _gyroscopic(I: ca.SX, w: ca.SX) -> ca.SX:
-    """Gyroscopic moment w x I w (3,), computed from the same products of w as the spin matrix."""
+    """Gyroscopic moment w x I w (3,) of the inertia matrix I at the angular velocity w.
+
+    The moment is computed from the products w_i w_j, which `_spin_matrix` contains too.
+    """
     xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
     xy, xz, yz = w[0] * w[1], w[0] * w[2], w[1] * w[2]
     return ca.vertcat(
@@ -231,8 +238,9 @@ def _gyroscopic(I: ca.SX, w: ca.SX) -> ca.SX:
 
 
 def _composite_inertia(links: list[Link], symbols: Symbols) -> ca.SX:
-    """Mass matrix M (n_q, n_q) in joint coordinates, with structural zeros between branches. [Featherstone2008, table
-    6.2]
+    """Mass matrix M (n_q, n_q) in joint coordinates. [Featherstone2008, table 6.2]
+
+    Entries that couple links of different branches are structural zeros.
     """
     composite, border = [_inertia_of(link, symbols) for link in links], _Border(links, symbols.lifted)
     M = ca.SX(len(links), len(links))

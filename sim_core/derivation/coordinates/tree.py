@@ -16,7 +16,10 @@ from sim_core.mechanism.joints import ORIENTED
 
 @dataclass(frozen=True)
 class Mounted:
-    """A body fixed to a link, with its constant pose p_LB, R_LB in the link's frame."""
+    """A body fixed to a link: the body, its position p (3,), m, and its rotation R (3, 3) in the link's frame.
+
+    Both are constant. R is the rotation matrix from the body's axes to the link's axes.
+    """
 
     body: Body
     p: ca.DM
@@ -32,11 +35,11 @@ class Link:
 
     parent      index of the parent link; -1 for the ground
     p_PJ, R_PJ  constant pose of the joint in the parent link's frame
-    p_JL, R_JL  pose of the link's frame relative to the joint
-    s_w, s_v    angular and linear velocity of the link's frame per unit of joint velocity, in the link's frame
+    p_JL, R_JL  pose of the link's frame in the joint's frame; a function of the joint position
+    s_w, s_v    angular and linear velocity of the link's frame per unit of joint velocity, in the link's axes
     twin        index of the link that begins another branch of equal structure on the same parent; -1 if there is no
                 such branch
-    mounted     the joint's child body, and the bodies fixed to this body
+    mounted     on the last link of a joint, the joint's child body and the bodies fixed to this body; otherwise empty
     """
 
     coordinate: str
@@ -211,8 +214,8 @@ def _branch(children: dict[int, list[int]], root: int) -> list[int]:
 def _kind_of_branch(links: list[Link], children: dict[int, list[int]], root: int) -> str:
     """Text that describes a branch; equal texts mean that the generated code of the branches is identical.
 
-    The text contains the axes of the links. Of the constant transforms and inertias, it contains only which entries are
-    zero.
+    The text contains the axes of the links and the rotation matrices of the bodies on the links. Of masses, inertias
+    and all other transforms, it contains only which entries are zero.
 
     root  index of the link with which the branch begins
     """

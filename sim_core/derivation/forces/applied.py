@@ -20,12 +20,12 @@ from sim_core.mechanism.description import Mechanism
 class AppliedForces:
     """Forces of springs, dry friction and stops of joints, of sphere contacts, of custom forces, and of pushes.
 
-    generalized  list of vectors (n_v,): one per force, and one more, zero except for the first-order states z, which
-                 are coordinates of unit mass, and whose entries are the rates dz/dt
+    generalized  generalized forces (n_q,), one vector per force. With first-order states z, one more vector follows: it
+                 has the rates dz/dt in the entries of these states (see states.py) and zeros elsewhere
     powers       powers of the forces, W
     stored       stored energies, J
     contacts     {contact: ContactForce}
-    laws         custom forces, in the order of the mechanism's description
+    laws         LawForce of each custom force, in the order of the mechanism's description
     """
 
     generalized: list[ca.SX]
@@ -39,7 +39,7 @@ class AppliedForces:
         return _sum(self.generalized, forces)
 
     def power(self, other: ca.SX) -> ca.SX:
-        """Sum, W, of the power `other` and the powers of this object's forces."""
+        """Sum, W, of the given power `other` and the powers of this object's forces."""
         return _sum(self.powers, other)
 
 

@@ -73,10 +73,12 @@ def _force(contact: SphereContact, frames: Frames, symbols: Symbols) -> ContactF
 
 
 def _from_segment(contact: SphereContact, other: Frame, offset: ca.SX) -> ca.SX:
-    """Vector (3,) from the nearest point on the axis of a capsule to the centre of the sphere that touches the capsule.
+    """World vector (3,) from the nearest point on the axis of a capsule to the centre of the sphere that touches it.
+
+    If the other surface is a second sphere instead of a capsule, the result is `offset`.
 
     other   frame of the body that has the capsule
-    offset  vector from the middle of the capsule's axis to the centre of the sphere
+    offset  world vector from the middle of the capsule's axis to the centre of the sphere
     """
     if contact.other_half_axis == ORIGIN:
         return offset

@@ -32,8 +32,8 @@ class Effort:
 def with_armatures(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates: ca.SX) -> Motion:
     """Equations of motion M a = f with the joints' armatures.
 
-    A joint with the armature I has the velocity A v, where v are the coordinate velocities. I A' A is added to the mass
-    matrix M, and -I A' (dA/dt) v to the forces f.
+    The armature I of a joint is an inertia that moves at the joint's velocity A v, where v are the coordinate
+    velocities and A is a row. I A' A is added to the mass matrix M, and -I A' (dA/dt) v to the forces f.
 
     rates  velocities (n_joints,) of the declared joints
     """
@@ -109,7 +109,9 @@ def _spring(joint: Joint, symbols: Symbols, q: ca.SX) -> Effort:
 
 
 def _friction(joint: Joint, friction: JointFriction, symbols: Symbols, v: ca.SX) -> Effort:
-    """Effort of regularized friction, or of the elasto-plastic bristle model. [DupontEtAl2002, eqs. 8 to 10]"""
+    """Effort of a joint's dry friction: by the elasto-plastic bristle model if the friction has a bristle stiffness,
+    otherwise by a smooth function of the velocity. [DupontEtAl2002, eqs. 8 to 10]
+    """
     coulomb = symbols.number(friction.coulomb)
     sliding = ca.SX(coulomb)
     if friction.static is not None:

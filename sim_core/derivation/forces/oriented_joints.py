@@ -69,7 +69,10 @@ def _pull(deflection: ca.SX, k: float | ca.SX, cubic: float | ca.SX) -> tuple[ca
 
 
 def _stop(mechanism: Mechanism, joint: Joint, stops: JointStops, symbols: Symbols) -> OrientedForce:
-    """Force of the stop at the limit `upper` of a spherical joint's rotation angle, about the rotation's axis."""
+    """Force of the stop of a spherical joint at the limit `upper` of the rotation angle.
+
+    The moment acts about the axis of the rotation, and is zero for angles below the limit.
+    """
     assert joint.upper is not None  # `validate` requires a limit
     turning = rotation_block(mechanism, joint)
     axis, angle = axis_and_angle(quaternion_of(joint, symbols, turning.start))

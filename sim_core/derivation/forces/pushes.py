@@ -23,7 +23,7 @@ class PushForce:
 
 
 def push_forces(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> list[PushForce]:
-    """The external forces on the bodies that can be pushed, in the order of `pushable`."""
+    """The PushForce on each body that can be pushed, in the order of `Mechanism.pushable`."""
     return [_force(frames, symbols, body) for body in mechanism.pushable]
 
 

@@ -56,7 +56,7 @@ def penalized(M: Entries, rows: list[dict[int, ca.SX]], weights: dict[int, ca.SX
     """Add w J_n' J_n to M, in place, for each unit-norm row J_n of J with its weight w.
 
     A unit-norm row keeps the Euler parameters of a body at norm 1. The function returns one {column: value} per row of
-    J: the vector w J_n for a unit-norm row, an empty dict for any other row.
+    J: the vector w J_n for a unit-norm row, an empty dict for any other row. Without unit-norm rows it returns [].
 
     M        entries of the mass matrix
     rows     rows of J, each as {column: value}

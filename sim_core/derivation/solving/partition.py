@@ -10,10 +10,10 @@ coordinates c remain:
 
 N (1, n_c) are the shape functions of the beam at the contact, and M_c is the mass matrix of the beam. The vectors b1,
 b2 (n_u,) and the number alpha follow from the elimination. The equations are [Lipinski2023, eqs. 24-31] with two
-differences. First, the multiplier is computed from the equation of motion of d, in which the factor of the multiplier
-is a number that can be inverted; the paper computes the multiplier from the equations of u. Second, the direction J_b
-of the contact force equals the Jacobian row of the constraint, because a force without friction acts perpendicular to
-the deflected beam. The force in eq. 23 is vertical and does not conserve energy.
+differences. First, the paper computes the multiplier from the equations of u. Here it is computed from the equation of
+motion of d, in which the factor of the multiplier is a number that can be inverted. Second, the direction J_b of the
+contact force equals the Jacobian row of the constraint, because a force without friction acts perpendicular to the
+deflected beam. The force in eq. 23 of the paper is vertical and does not conserve energy.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class PartitionedFactor:
     small: ca.SX
 
     def parts(self) -> ca.SX:
-        """All numbers that `solve` needs, as one column. `with_parts` makes a factor from such a column."""
+        """All numbers that `solve` needs, except those of the constant factor `mass`, as one column.
+
+        `with_parts` makes a factor from such a column.
+        """
         return ca.vertcat(self.N, self.y, self.b1, self.b2, self.alpha, ca.vec(self.small))
 
     def pivots(self) -> tuple[int, int]:
@@ -129,7 +132,12 @@ def _solve_small(triangles: ca.SX, b: ca.SX) -> ca.SX:
 class Partition:
     """The equations M a = f of the coordinates that remain after the dependent coordinate is eliminated.
 
-    rewrite  function that rewrites an expression in terms of the remaining coordinates
+    rewrite     function that rewrites an expression of all coordinates in terms of the remaining ones
+    least_norm  factor of the identity, for least-norm solutions
+    times       function of the accelerations a that returns M a
+    lam         Lagrange multiplier of the contact
+    relaxed     function of a matrix W that returns the factor of M + W, where only the entries of W for the beam's
+                coordinates are added
     """
 
     symbols: Symbols
@@ -218,7 +226,7 @@ class _Blocks:
     def reduced(self) -> tuple[ca.SX, ca.SX, PartitionedFactor]:
         """(mass matrix, forces, factor of the mass matrix) of the equations without the dependent coordinate.
 
-        These are [Lipinski2023, eqs. 28-31], with the names u and v of two groups of coordinates exchanged.
+        The equations are [Lipinski2023, eqs. 28-31]. The names u and v of two groups of coordinates are exchanged.
         """
         M, f, d, u, c = self.M, self.f, self.d, self.u, self.c
         J_Ru, J_Rd, N = self.J[0, u], self.J[0, d], ca.densify(self.J[0, c])

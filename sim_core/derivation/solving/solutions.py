@@ -62,8 +62,9 @@ class Solution:
     factor      factorization of the matrix [[M, J'], [J, 0]]
     least_norm  factorization of the same matrix with the identity in place of M, for least-norm solutions
     rewrite     function that rewrites an expression of all coordinates in terms of the kept ones
-    inertial    function (a, applied forces) that returns M a - f in terms of all coordinates
-    multiplier  function that returns the multipliers lam, without stabilization, of the constraint with a given name
+    inertial    function (a, applied forces) that returns M a - f, as an expression of all coordinates
+    multiplier  function that returns the multiplier, without stabilization, of the first row of the constraint with a
+                given name
     relaxed     function of two weights w_v, w_q that returns the matrix W = w_v D0 + w_q K0, and the factorization with
                 M + W in place of M. D0 is the damping matrix and K0 the stiffness matrix of the beams. None without
                 beams
@@ -129,8 +130,8 @@ def _regularizations(
 ) -> tuple[Regularization, Regularization]:
     """Two Regularizations: for equations with the mass matrix M, and for equations with the identity in place of M.
 
-    The attribute `row_scales` of a Regularization comes from several sampled states, or from the start alone if the
-    rows depend on tunables. A scale may be an expression of tunables.
+    The attribute `row_scales` of a Regularization comes from several sampled states. If the rows depend on tunables or
+    on parameters that change in a run, it comes from the start alone. A scale may be an expression of tunables.
 
     closed  whether the mechanism has closed loops, so that rows may lose rank
     """
@@ -248,11 +249,12 @@ def _row_scales(mechanism: Mechanism, diagonals: list[list[ca.SX]], p: ca.SX) ->
 
     diagonals  diagonal of S at each sampled state
 
-    If S_ii depends on tunables, the largest value is computed for each of their representative values, and F_i is the
-    smallest of the results, because the scale for light bodies would be too large for heavy ones. If these tunables
-    have no representative values, F_i is S_ii at the first sampled state, as an expression of the tunables.
+    If S_ii depends on tunables, the largest value is computed for each of the vectors that `representative_values`
+    returns. F_i is the smallest of the results, because the scale for light bodies would be too large for heavy ones.
+    If there are no representative values, F_i is S_ii at the first sampled state, as an expression of the tunables.
+
     A row that is zero at all sampled states gets the mean scale of the other rows. Computed scales are rounded to three
-    digits, because further digits, and thus the kernels, would differ between processors.
+    digits: further digits, and with them the kernels, would differ between processors.
     """
     found = []
     for column in zip(*diagonals, strict=True):
@@ -294,7 +296,11 @@ def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbol
 
 
 def has_loops(mechanism: Mechanism) -> bool:
-    """Whether bodies and constraints form a closed loop; without loops, the rows of valid joints cannot lose rank."""
+    """Whether bodies and constraints may form a closed loop. Without loops, the rows of valid joints keep their rank.
+
+    The result is always true unless `Mechanism.coordinates` is "absolute", and always true for a mechanism with a
+    JointRelation or a PrescribedMotion.
+    """
     if mechanism.coordinates != "absolute":
         return True
     leader = {name: name for name in [GROUND, *[body.name for body in mechanism.bodies]]}

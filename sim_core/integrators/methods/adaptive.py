@@ -39,9 +39,10 @@ SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
 
 @inner
 def scaled_error(m, h, error_weights, rtol, atol):  # type: ignore[no-untyped-def]
-    """Root mean square of the embedded error estimates of q and v, each divided by its tolerance atol + rtol |y|.
+    """Root mean square of the embedded error estimates of all entries of q and v, divided by their tolerances.
 
-    The error control accepts a step with a result of at most 1.
+    The tolerance of an entry y is atol + rtol |y|, with the larger |y| of the two ends of the step. The error control
+    accepts a step with a result of at most 1.
     """
     n, total = m.state.shape[1], 0.0
     for i in range(n):

@@ -65,9 +65,10 @@ def keep_interpolant(state, stages, memory, h, dense):  # type: ignore[no-untype
 
 @inner
 def read_interpolant(state, memory, time):  # type: ignore[no-untyped-def]
-    """Set q and v to the interpolant at `time` within the last step; at the step's end, to the stored state.
+    """Set q and v to their values at `time`, which lies within the last step, by the interpolant of this step.
 
-    The stored state differs from the interpolant if the state was projected onto the constraints after the step.
+    At the end of the step, the stored state is used instead of the interpolant. The two differ if the state was
+    projected onto the constraints after the step.
     """
     n = state.shape[1]
     x = (time - memory[START]) / memory[LENGTH]

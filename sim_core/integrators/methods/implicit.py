@@ -41,9 +41,12 @@ def drift(state, scalars, time, h):  # type: ignore[no-untyped-def]
 
 @inner
 def take_tangent(m, calls, law, time, h, base):  # type: ignore[no-untyped-def]
-    """Compute the tangents a_q = da/dq, a_v = da/dv in the middle of the step by one-sided differences.
+    """Store the tangents a_q = da/dq, a_v = da/dv in the middle of the step in the stepper's memory.
 
-    They are stored in the stepper's memory.
+    The tangents are computed by one-sided differences of the acceleration a.
+
+    time  time at the start of the step, s
+    base  scratch array, at least (n_q,)
     """
     state, memory = m.state, m.stepper
     n = state.shape[1]
@@ -66,11 +69,12 @@ def take_tangent(m, calls, law, time, h, base):  # type: ignore[no-untyped-def]
 
 @inner
 def factorize_newton(memory, n, h, rows, lu, pivots, factored):  # type: ignore[no-untyped-def]
-    """Factorize the Newton matrix, which all groups of stages share, into `lu` and `pivots`.
+    """Factorize the matrix of Newton's method into `lu` and `pivots`; returns False if the matrix is singular.
+
+    All groups of stages have the same matrix.
 
     rows      coefficients of the method, as in `advance_implicit`
-    factored  the step size h and the tangents of this factorization, which are written
-    Returns False if the matrix is singular.
+    factored  array to which h and the tangents are written, so that `is_factored` can compare them later
     """
     s = rows.shape[1]
     size = lu.shape[0] // n
@@ -195,8 +199,8 @@ def solve_group(m, calls, law, time, h, rows, first, size, tolerance, lu, pivots
 def implicit_step(m, calls, law, time, h, rows, groups, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
     """Advance q, v by one implicit step of size h. Returns DONE or NOT_CONVERGED.
 
-    If Newton's method fails, the step is repeated with new tangents. If it fails again, the step is repeated with new
-    tangents and a constant first guess.
+    If Newton's method fails, the step is repeated with new tangents. If the repeated step fails too, it is repeated
+    once more, with the acceleration at the start of the step as the first guess at all stages.
     """
     state, stages, memory = m.state, m.stages, m.stepper
     n = state.shape[1]
@@ -239,9 +243,9 @@ def advance_implicit(n_steps, h, tick, m, calls, law, rows, groups, tolerance, l
 
     tick           number of the first step
     m, calls, law  arguments that all loops share (see step.py)
-    rows           (3 s + 3, s) rows computed from the Butcher tableau A (s, s), b (s,), c (s,) of s stages, in this
-                   order: the matrix A; the square of A; the matrix (s, s) that extrapolates the stage accelerations K
-                   from step to step; b; the product of the row b with the matrix A; c
+    rows           (3 s + 3, s) coefficients of a method with the Butcher tableau A (s, s), b (s,), c (s,). From top to
+                   bottom: A; the matrix product A A; the matrix (s, s) that extrapolates the stage accelerations K from
+                   step to step; the row b; the row b A; the row c
     groups         number of stages in each group of stages that are solved together
     tolerance      convergence tolerance of Newton's method: change of h K relative to max(1, largest |v|)
     lu, pivots, right, factored  scratch arrays

@@ -41,7 +41,10 @@ def keep_derivatives(m, h):  # type: ignore[no-untyped-def]
 
 @inner
 def predict_correct(m, calls, law, time, h):  # type: ignore[no-untyped-def]
-    """Advance q, v by h: four-step Adams-Bashforth predictor, one evaluation, three-step Adams-Moulton corrector."""
+    """Advance q, v by h: four-step Adams-Bashforth predictor, then three-step Adams-Moulton corrector.
+
+    The derivatives are evaluated twice: at the start of the step, and at the predicted state.
+    """
     n = m.state.shape[1]
     m.scalars[TIME] = time
     accelerate(m, calls, law, h)

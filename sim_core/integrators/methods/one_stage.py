@@ -2,8 +2,8 @@
 
 The stage of a step solves q = q* + w_q a, v = v* + w_v a, a = acceleration(t, q, v) for the acceleration a. For systems
 with beams, the kernel RELAXED treats the linear forces of the beams implicitly, so that the stiffest vibration does not
-slow the iteration down. For systems without beams, or if a stabilizer acts at every stage, Newton's method is used with
-the tangents a_q = da/dq, a_v = da/dv (see implicit.py).
+slow the iteration down. Newton's method with the tangents a_q = da/dq, a_v = da/dv (see implicit.py) is used for
+systems without beams, for stabilizers that act at every stage, and if the iteration with RELAXED fails.
 
 The stepper's memory holds [1 if a_q and a_v are valid, step size of a_q and a_v, 1 if A is valid, then A (n), a_q and
 a_v (n, n)]. A is the acceleration a of the last step or, for generalized-alpha, the auxiliary acceleration. The stage
@@ -100,10 +100,11 @@ def iterate(m, calls, law, time, h, rows, tolerance, kernel, lu, pivots, right):
 
 @inner
 def solve_stage(m, calls, law, begin, time, h, rows, tolerance, lu, pivots, right, factored):  # type: ignore[no-untyped-def]
-    """Solve for the acceleration of the stage at `time` in the step from `begin`. Returns DONE or NOT_CONVERGED.
+    """Solve for the acceleration of the stage at `time` in the step that begins at `begin`.
 
-    The first guess is the acceleration of the last step. If the iteration fails, the tangents are computed anew, and
-    the iteration is repeated at most twice, with the acceleration at the start of this step as first guess.
+    Returns DONE or NOT_CONVERGED. The first guess is the array A in the stepper's memory (see the module's docstring)
+    or, if A is not valid, the acceleration at the start of the step. If Newton's method fails, new tangents are
+    computed, and the iteration is repeated at most twice, from the acceleration at the start of the step.
     """
     memory, stages, n = m.stepper, m.stages, m.state.shape[1]
     at_stages = law[LAW_MODE] == EVERY_STAGE or law[LAW_MODE] == CORRECTING_STAGES

@@ -67,7 +67,11 @@ def explicit_step(m, calls, law, time, h, A, b, c):  # type: ignore[no-untyped-d
 
 @inner
 def go_back(m, calls, law, start, h):  # type: ignore[no-untyped-def]
-    """Restore the state and the memory of the stabilizer's law to those at the start of the last step, of size h."""
+    """Restore t, q, v and the memory of the stabilizer's law to their values at the start of the last step.
+
+    start  time at the start of the step, s
+    h      size of the step, s
+    """
     for i in range(m.state.shape[1]):
         m.state[Q, i], m.state[V, i] = m.state[Q0, i], m.state[V0, i]
     m.scalars[TIME] = start

@@ -60,7 +60,11 @@ def check_unique(mechanism: Mechanism, owner: str) -> None:
 
 
 def coordinate_names(mechanism: Mechanism) -> list[str]:
-    """Names of the coordinates that the derivation gives the mechanism, in order, including eliminated ones."""
+    """Names of the coordinates of a mechanism, in order.
+
+    The list also has coordinates that are not free: those of beam nodes that the supports fix, and the coordinate that
+    a "partitioned" formulation eliminates.
+    """
     if mechanism.coordinates == "absolute":
         names = [f"{body.name}.{each}" for body in mechanism.bodies for each in body.free_coordinates]
     elif mechanism.coordinates == "absolute_angle":

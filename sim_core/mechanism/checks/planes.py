@@ -13,10 +13,11 @@ ROUNDING = 1e-9
 
 
 def check_planes(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism with a one-line message if an axis, rotation, gravity or beam of planar bodies is not in
-    their plane z = 0.
+    """Raise InvalidMechanism with a one-line message if joints, constraints or gravity act on planar bodies out of the
+    plane z = 0.
 
-    Points outside the plane need no check here: assembly checks that all constraints are satisfied at the start.
+    Axes of rotation must be parallel to z; axes of translation, gravity and the vectors of beams must be perpendicular
+    to z. Points outside the plane need no check: assembly checks that all constraints are satisfied at the start.
     """
     if mechanism.coordinates != "absolute":
         return

@@ -55,9 +55,9 @@ def _check_across(mechanism: Mechanism, output: ForceTorqueOutput, where: str) -
 
 
 def _may_transmit_efforts(mechanism: Mechanism, joint: Joint) -> bool:
-    """Whether a joint may transmit efforts other than constraint forces.
+    """Whether a joint may transmit efforts other than constraint forces, such as those of an actuator or spring.
 
-    True for every joint of a mechanism with a custom force, because the force may act on any joint.
+    The result is True for every joint of a mechanism with a custom force, because this force may act on any joint.
     """
     driven = any(actuator.joint == joint.name for actuator in mechanism.actuators) or bool(mechanism.forces)
     parts = any(part is not None for part in (joint.spring, joint.friction, joint.stops))

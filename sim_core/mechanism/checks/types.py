@@ -131,7 +131,7 @@ def _check_table(value: Any, name: str, where: str) -> None:
 
 
 def _check_item(value: Any, kinds: Sequence[Any], name: str, where: str) -> None:
-    """Raise InvalidMechanism unless an item is of one of the classes `kinds` and its fields have valid values."""
+    """Raise InvalidMechanism unless an item is of one of the classes `kinds` and its fields pass `check_fields`."""
     if type(value) not in kinds:
         known = ", ".join(kind.__name__ for kind in kinds)
         must = f"a {known}" if len(kinds) == 1 else f"one of {known}"

@@ -67,7 +67,10 @@ def _check_parts(joint: Joint, where: str) -> None:
 
 
 def _check_spring(joint: Joint, absent: tuple[str, ...], where: str) -> None:
-    """Raise InvalidMechanism if one of the fields `absent` of a joint's spring differs from the default."""
+    """Raise InvalidMechanism if a joint's spring has a value in a field that does not apply to the joint's kind.
+
+    absent  names of these fields, which must have their defaults
+    """
     given = [name for name in absent if joint.spring and getattr(joint.spring, name) != getattr(JointSpring(), name)]
     if given:
         rest = "rest_quaternion" if joint.kind in ORIENTED else "rest"

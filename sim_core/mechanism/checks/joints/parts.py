@@ -62,7 +62,7 @@ def _check_stops(joint: Joint, stops: JointStops, where: str) -> None:
 def require_least(item: Any, names: tuple[str, ...], least: float, unit: str, where: str) -> None:
     """Raise InvalidMechanism for the first of the item's fields `names` whose value is below `least`.
 
-    least  lowest permitted value. All callers pass 0, and the error message says "it must not be negative"
+    least  lowest permitted value; the error message is written for 0, "it must not be negative"
     unit   unit of the fields, for the error message; "" if they have different units
     where  label of the mechanism and the item, which begins the error message
     """

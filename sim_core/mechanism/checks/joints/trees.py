@@ -35,8 +35,8 @@ def check_tree(mechanism: Mechanism, owner: str) -> None:
 def check_one_axis(mechanism: Mechanism, owner: str) -> None:
     """Raise InvalidMechanism with a one-line message for a mechanism that absolute angles cannot describe.
 
-    Every moving joint must be revolute about the axis of the first moving joint, and the `rotation` of every joint must
-    leave this axis unchanged.
+    Every moving joint must be revolute about the axis of the first moving joint. The `rotation` of every joint, also of
+    fixed ones, must leave this axis unchanged. The mechanism must have no beams.
     """
     head = f"{owner}: coordinates='absolute_angle' requires revolute joints about one axis, and no beams, but"
     if mechanism.beams:
