@@ -53,8 +53,8 @@ def robot_name(robot: str) -> str:
     """Name of a robot as it appears in topics.
 
     For a Python file, the name is that of the function. For a model file, the name is the file's name without
-    extension, with _ in place of characters other than letters, digits and _. For a registered robot, it is the
-    registered name.
+    extension, with _ in place of characters other than letters, digits and _; a name that does not begin with a letter
+    gets the prefix robot_. For a registered robot, it is the registered name.
     """
     if is_model_file(robot):
         name = re.sub(r"[^A-Za-z0-9_]", "_", Path(robot).stem)

@@ -105,6 +105,7 @@ def builder(name: str) -> Builder:
 class Parameter:
     """A parameter of the function that builds a robot.
 
+    default  default value; None also if the parameter has no default
     choices  permitted values; empty if the parameter is not limited to a list of values
     meaning  description for displays and documentation
     none     text that says which value is used if the default is None or empty

@@ -103,7 +103,7 @@ def with_bristles(mechanism: Mechanism) -> Mechanism:
 
 
 def _rubbing(mechanism: Mechanism) -> list[str]:
-    """Names of the joints whose dry friction has no bristles."""
+    """Names of the joints with Coulomb friction above 0 and without bristles."""
     return [
         joint.name
         for joint in mechanism.moving_joints
@@ -121,10 +121,11 @@ def _mobilities_of(mechanism: Mechanism, names: list[str]) -> list[Array]:
 
 
 def _bounded(most: Array, coupled: list[Array], limit: float) -> Array:
-    """Positive coefficients d (n,) of the joints with which no eigenvalue of a matrix W diag(d) exceeds `limit`.
+    """Positive coefficients d (n,), one per joint, so large that an eigenvalue of some W diag(d) reaches `limit`.
 
-    Each coefficient is at most `most`.
+    No eigenvalue exceeds `limit` by more than 1 %. The eigenvalue may be smaller if the upper bounds are reached.
 
+    most     (n,) upper bounds of the coefficients
     coupled  the matrices W (n, n)
     """
     own = np.max([np.diag(mobility) for mobility in coupled], axis=0)

@@ -76,10 +76,10 @@ def mobilities(mechanism: Mechanism) -> Iterator[Array]:
 
 
 def _mobility(joint: Joint, mobility: Array, end: int) -> float:
-    """Largest inverse of a joint's effective inertia, 1/(kg m2) or 1/kg.
+    """Inverse of a joint's effective inertia, 1/(kg m2) or 1/kg.
 
-    For a spherical joint, this is the largest value over all axes; for any other joint, the value along its last
-    coordinate.
+    For a spherical or free joint, it is the largest value over all axes of rotation; for any other joint, the value
+    along its last coordinate.
 
     mobility  inverse (n, n) of the mass matrix
     end       index after the joint's last coordinate

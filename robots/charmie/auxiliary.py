@@ -191,7 +191,7 @@ def _finger(p: Parameters, branch: str, claw: float) -> AuxiliaryBody:
 
 
 def auxiliary_connections() -> tuple[Connection, ...]:
-    """Joints of the auxiliary bodies. The last joint of each loop is the one that closes the loop."""
+    """Joints of the auxiliary bodies; in each loop, the joint that closes the loop comes last."""
     found = [
         *_line("4d", "link_3", "cylinder", "rod", "link_4", X),
         *_line("5d", "link_4", "cylinder", "rod", "link_5", X),
@@ -210,10 +210,10 @@ def auxiliary_connections() -> tuple[Connection, ...]:
 
 
 def _line(name: str, base: str, first: str, second: str, end: str, axis: Vector3) -> list[Connection]:
-    """Return the connections (hinge, slide, hinge) of two bodies that form a link of variable length.
+    """Return the three connections of a link of variable length: a hinge, a slide between its two bodies, a hinge.
 
-    first, second  the two bodies
-    base, end      bodies at the two ends of this link
+    first, second  the two bodies that form the link
+    base, end      bodies to which the two hinges connect the link
     """
     one, two = f"link_{name}_{first}", f"link_{name}_{second}"
     return [

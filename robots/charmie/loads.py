@@ -29,9 +29,8 @@ TRUNK = ("link_1", "link_2", "link_3", "link_4", "link_5")
 class CharmieLoads:
     """Loads of all main joints of CHARMIE with closed loops, and of the actuators and springs in the loops.
 
-    joints                           {body: load that the preceding body in the main chain exerts on this body}. The
-                                     load acts at A, the point of the joint between the two bodies, and is in this
-                                     body's axes
+    joints                           {body: load of the preceding body in the main chain on `body`}. The load acts at A,
+                                     the point of the joint between the two bodies, and is in the axes of `body`
     actuators                        {"lift" (4d), "tilt" (5d): force along the actuator (N)}; positive if the actuator
                                      pushes its ends apart
     springs                          {"tilt_spring" (5s), "balance_l" (4slb), "balance_r" (4srb): tension (N)}
@@ -65,7 +64,7 @@ def loads_of_motion(p: Parameters, mechanism: Mechanism, moving: Mapping[str, Bo
     The computation runs backwards over the arms and the head, then over links 5 and 4 with their loops, then over links
     3 to 1.
 
-    moving  {body: motion}
+    moving  {body: BodyMotion}, as `sim_core.joint_loads.motions` returns it
     q       joint positions (21,)
     """
     names = [joint.name for joint in mechanism.moving_joints]
@@ -228,7 +227,9 @@ def _divide_link_4(motion: BodyMotion, known: Iterable[Acting], drive: _Driven) 
 
 
 def _through_actuator(drive: _Driven, on_end: Acting) -> Acting:
-    """Load that an actuator exerts on the preceding link, in the axes of the preceding link.
+    """Load that a linear actuator exerts on the preceding link, in the axes of the preceding link.
+
+    The load follows from the equilibrium of the actuator, which has no mass.
 
     on_end  load that the actuator exerts on the driven link, in the axes of the driven link
     """

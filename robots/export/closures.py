@@ -28,7 +28,7 @@ class PointClosure:
 
 
 def point_closures(mechanism: Mechanism, branches: Sequence[Branch]) -> list[PointClosure]:
-    """Return the groups of Coincidence and Slider constraints that together make two points coincide.
+    """Return a PointClosure for each group of Coincidence and Slider constraints that make two points coincide.
 
     The constraints of a group restrain the vector between the two points in all three directions. Constraints in two
     directions are enough if the joints alone keep the component in the third direction zero, as in a planar loop.

@@ -49,9 +49,9 @@ class ShapeTable:
     """Shape functions of a beam at a contact point: a table of polynomial coefficients, with one row per element.
 
     name    name of the contact
-    place   expression graph of the row index, which is rounded down
+    place   expression graph of a number that, rounded down, is the index of the row at the contact point
     values  (number of rows, width) numbers
-    row     symbols (width,) that stand for the numbers of the row in the equations
+    row     symbols (width,) that stand in the equations for the numbers of this row
     """
 
     name: str
@@ -139,10 +139,10 @@ def _shape_table(name: str, place: ca.Function, values: np.ndarray, taken: set[s
 
 
 def _unique(name: str, taken: set[str], endings: tuple[str, ...] = ()) -> str:
-    """Name of a symbol that stands for `name`: an identifier that no other symbol has.
+    """Return an identifier, made from `name`, that no other symbol has.
 
-    Underscores are added where the identifier is in `taken` or in RESERVED, such as lambda_. Adds the name to `taken`,
-    also with each of the endings.
+    Underscores are appended while the identifier is in RESERVED (lambda becomes lambda_), looks like lam_1, or is in
+    `taken`, alone or followed by one of `endings`. Adds the result to `taken`, alone and followed by each ending.
     """
     found = identifier(name)
     while taken & {found, *(found + end for end in endings)} or found in RESERVED or re.fullmatch(r"lam_\d+", found):
@@ -299,9 +299,11 @@ def written(mechanism: Mechanism, form: str) -> str:
 
 
 def is_readable(found: Equations) -> bool:
-    """Whether the equations are written out: those of at most READABLE coordinates, and those of at most
-    MOST_OPERATIONS operations whose coordinates outnumber the constraint rows by READABLE at most. Equations that
-    depend on tables are not written out.
+    """Whether the equations are short enough to be written out.
+
+    They are short enough if they have at most READABLE coordinates. They also are if they have at most MOST_OPERATIONS
+    operations and at most READABLE coordinates more than constraint rows. Equations with shape functions of beams
+    (`tables`) are never written out.
     """
     if found.tables:
         return False
@@ -330,7 +332,7 @@ def _accelerations(found: Equations) -> tuple[list[sympy.Symbol], list[sympy.Sym
 
 
 def _rows_of(found: Equations) -> list[tuple[str, list[sympy.Expr], sympy.Expr]]:
-    """[(name, terms of the left side, right side)] of each equation of motion, then of each constraint row."""
+    """[(name, terms of the left side, right side)] of all equations of motion, followed by all constraint rows."""
     a, lam = _accelerations(found)
     lines = []
     for i, name in enumerate(found.coordinates):

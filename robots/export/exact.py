@@ -42,7 +42,7 @@ def exact_rpy(R: Array) -> Angles:
 
 
 def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
-    """Axis (3,) in the child's frame from which `turned_axis` computes exactly `axis`, in the parent's frame.
+    """Axis (3,) in the child's frame that `turned_axis` converts exactly to `axis`, which is in the parent's frame.
 
     If no such axis is found, returns the axis in the child's frame with rounding errors.
     """

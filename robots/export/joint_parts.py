@@ -50,11 +50,10 @@ def velocity_limits_left_out(mechanism: Mechanism, language: str) -> Iterator[st
 
 
 def servos_left_out(mechanism: Mechanism, language: str) -> Iterator[str]:
-    """Yield a note that lists the servos of the actuators, for a format whose actuators have none.
+    """Yield a note that lists the servos of the actuators, which an exported file leaves out.
 
-    MJCF has actuators with a servo, but they have no commands of effort, and they act also before the first command.
-
-    No note is yielded if no actuator has a servo.
+    They are left out of MJCF too: its actuators with a servo accept no effort commands, and act before the first
+    command. No note is yielded if no actuator has a servo.
 
     language  name of the format
     """

@@ -171,7 +171,7 @@ def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list
 
 
 def _carries_mass(body: Body, branches: Sequence[Branch]) -> bool:
-    """Whether a body with mass is fixed to a body, directly or by other bodies."""
+    """Whether a body with mass is fixed to `body`, directly or through other bodies without mass."""
     fixed = [other.body for other in branches if other.parent == body.name and not other.motions]
     return any(not is_massless(each) or _carries_mass(each, branches) for each in fixed)
 
@@ -214,9 +214,12 @@ def _joined(first: Branch, second: Branch, owner: str) -> Branch:
 
 
 def _with_reference(branch: Branch) -> Branch | None:
-    """The branch with a `ref` of its only motion, for which its frame is that of its parent at this position.
+    """Rewrite a branch so that the frame of its body coincides with the parent's frame at the joint position `ref`.
 
-    None for a branch that has this frame already, or at no position. An import of such a branch reads the same joint.
+    A branch is a body with its connection to its parent body. The result describes the same connection by the pose
+    p = 0, R = 1 and one motion with this `ref`, so that an import reads the same joint. Returns None if the frames
+    coincide already at position 0, if they coincide at no position, or if the connection is not one rotation or one
+    translation.
     """
     if len(branch.motions) != 1 or (np.array_equal(branch.R, np.eye(3)) and not branch.p.any()):
         return None
@@ -415,9 +418,9 @@ def _acted_on(joint: Joint) -> str:
 
 
 def _add_start(root: Element, branches: Sequence[Branch], world: Element, mechanism: Mechanism) -> None:
-    """Add a keyframe with the start state to the document `root`. The order of joints is MuJoCo's, depth first.
+    """Add a keyframe with the start state to the MJCF document `root`; an import of the file starts from it.
 
-    An import of the file starts from this keyframe.
+    The joints in the keyframe have MuJoCo's order, depth first.
 
     branches  bodies with their connections to the parent bodies, before massless bodies are merged
     """

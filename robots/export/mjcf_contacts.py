@@ -1,9 +1,10 @@
 """Contacts in an MJCF file: invisible geoms, a <pair> for each two geoms that touch, and exact numbers for the import.
 
-A contact of a sphere is written as a pair of two geoms. The contacts of the ends of a capsule with a plane, and those
-of the corners of a box with a plane, are written as one pair of the capsule or box. `solref` of a pair is such that a
-body at rest under gravity is as deep in MuJoCo as here, and that an impact at 1 m/s has the same coefficient of
-restitution. MuJoCo ignores the exact numbers, see `robots.importing.mjcf.contact_numbers`.
+A contact of a sphere is written as a <pair> of two geoms. The contacts of the two ends of a capsule with a plane are
+written as one <pair>, and so are the contacts of the eight corners of a box with a plane. `solref` of a <pair> is
+chosen so that a body at rest under gravity penetrates as deeply in MuJoCo as in armswing, and that an impact at 1 m/s
+has the same coefficient of restitution. MuJoCo ignores the exact numbers, see
+`robots.importing.mjcf.contact_numbers`.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ OWN |= {"slip_velocity": 1.0}
 
 @dataclass(frozen=True)
 class Solid:
-    """A geom for contacts.
+    """A geom of an MJCF file that takes part in contacts.
 
-    numbers  attributes of the geom: {name: numbers}
+    body     name of the body to which the geom is attached
+    kind     type of the geom in MJCF, such as "sphere"
+    numbers  {attribute of the geom, such as "size": its numbers}
     """
 
     body: str
@@ -44,7 +47,7 @@ class Solid:
     numbers: dict[str, tuple[float, ...]]
 
     def is_same(self, other: Solid) -> bool:
-        """Whether the two are the same geom, apart from rounding."""
+        """Whether this geom and `other` are the same geom, apart from rounding."""
         return (self.body, self.kind) == (other.body, other.kind) and all(
             np.allclose(mine, other.numbers[name], rtol=0.0, atol=NEAR) for name, mine in self.numbers.items()
         )
@@ -52,7 +55,12 @@ class Solid:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two geoms that touch, with the contacts that stand for them; `first` touches with spheres, ends or corners."""
+    """Two geoms that can touch, as a <pair> in an MJCF file.
+
+    first     sphere, capsule or box; a capsule touches with its two ends, a box with its eight corners
+    other     geom that `first` touches
+    contacts  contacts of the mechanism that the <pair> expresses: one per sphere, end or corner
+    """
 
     name: str
     first: Solid
@@ -61,13 +69,13 @@ class Pair:
 
 
 def pairs_of(mechanism: Mechanism, bodies: Collection[str], fixed: Collection[str]) -> list[Pair]:
-    """The pairs that MJCF can express, in the order of the contacts.
+    """The contacts of a mechanism as pairs of geoms, in the order of the contacts.
 
-    These are not the contacts of single points, which have the radius 0, contacts with planes on moving bodies, and
-    contacts of bodies that the file does not have.
+    Contacts that MJCF cannot express are left out: contacts of single points (radius 0) that are not the corners of a
+    box, contacts with planes on moving bodies, and contacts of bodies that the file does not have.
 
-    bodies  bodies of the file, and the ground
-    fixed   those of them that are fixed to the ground, and the ground
+    bodies  names of the bodies in the file, and of the ground
+    fixed   names of the bodies that are fixed to the ground, and of the ground
     """
     found, taken = [], {contact.name for contact in mechanism.contacts}
     at = 0
@@ -81,7 +89,10 @@ def pairs_of(mechanism: Mechanism, bodies: Collection[str], fixed: Collection[st
 
 
 def _pair_from(contacts: Sequence[SphereContact], taken: Collection[str]) -> tuple[Pair | None, int]:
-    """(the pair of the first of some contacts, or None; how many contacts the pair has, at least 1).
+    """Return (pair, number of contacts in the pair) for the first of the given contacts.
+
+    The pair has the first contact alone, or also those that follow it, if they are the ends of one capsule or the
+    corners of one box on a plane. It is None, with the number 1, if the first contact is that of a single point.
 
     taken  names that the pair of a capsule or box cannot have
     """
@@ -157,7 +168,9 @@ def _other(contact: SphereContact) -> Solid:
 
 
 def add_contacts(root: Element, elements: dict[str, Element], mechanism: Mechanism, pairs: Sequence[Pair]) -> list[str]:
-    """Add pairs with their geoms and numbers to the MJCF document `root`; returns notes about their differences.
+    """Add pairs with their geoms and exact numbers to the MJCF document `root`.
+
+    Returns a list with one note about the differences between contacts in MuJoCo and armswing; [] without pairs.
 
     elements   {body: XML element of the body}
     mechanism  the mechanism, all of whose contacts have a stiffness
@@ -196,9 +209,10 @@ def add_contacts(root: Element, elements: dict[str, Element], mechanism: Mechani
 
 
 def _name_in(written: dict[str, Solid], elements: dict[str, Element], solid: Solid) -> str:
-    """Name of the geom of a solid, which is added to its body unless it is there.
+    """Return the name of a solid's geom. Adds the geom to its body unless the same geom was added before.
 
-    written  {name: solid} of the geoms that were added
+    elements  {body: XML element of the body}
+    written   {name: solid} of the geoms added so far; a new geom is added to this dict
     """
     for name, other in written.items():
         if solid.is_same(other):
@@ -215,9 +229,9 @@ def _name_in(written: dict[str, Solid], elements: dict[str, Element], solid: Sol
 
 @dataclass(frozen=True)
 class Reference:
-    """Parameters of a contact in MuJoCo.
+    """Numbers of `solref`, MuJoCo's contact parameters, and the time step that they require.
 
-    constant, ratio  time constant, s, and damping ratio, the numbers of `solref`
+    constant, ratio  time constant, s, and damping ratio: the two numbers of `solref`
     step             longest time step, s, with which MuJoCo resolves the contact, rounded down to one digit
     """
 
@@ -227,9 +241,12 @@ class Reference:
 
 
 def _reference(contact: SphereContact, mass: float, gravity: float) -> Reference | None:
-    """The Reference with which a mass, kg, at rest under `gravity`, m/s2, is as deep in MuJoCo as here.
+    """The Reference with which a mass at rest penetrates as deeply in MuJoCo as in armswing.
 
-    None for a mass of 0, which has no such depth.
+    None for a mass of 0, which rests at the depth 0.
+
+    mass     mass that rests on the contact, kg
+    gravity  m/s2
     """
     if contact.stiffness is None or not mass > 0.0:
         return None
@@ -244,10 +261,10 @@ def _reference(contact: SphereContact, mass: float, gravity: float) -> Reference
 
 
 def _damping_ratio(dissipation: float) -> float:
-    """Damping ratio with which an impact at 1 m/s has the coefficient of restitution that belongs to `dissipation`.
+    """MuJoCo's damping ratio with which an impact at 1 m/s has the coefficient of restitution of `dissipation`.
 
-    It is 1 for the coefficient LEAST, which the import gives to all contacts with a damping ratio of 1 or more, and for
-    those below.
+    It is 1 if this coefficient is at most LEAST, because the import gives the coefficient LEAST to all contacts with a
+    damping ratio of 1 or more. It is at least LIGHTEST.
     """
     if dissipation >= dissipation_for(LEAST, 1.0):
         return 1.0

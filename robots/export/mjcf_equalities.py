@@ -1,6 +1,6 @@
 """Constraints in an MJCF file: points and frames that are kept together, constant distances, relations of joints.
 
-The constraints have the order of the mechanism's, in which an import reads them.
+The elements in <equality> have the order of the mechanism's constraints, so that an import reads them in this order.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ UPRIGHT = 1e-9  # largest difference of a product of two unit axes from 0 or 1 i
 
 @dataclass(frozen=True)
 class Weld:
-    """Constraints that keep two frames together, one on each of two bodies.
+    """Constraints that keep a frame on body a and a frame on body b together.
 
     together  the constraint of the frames' origins; it has the name of the weld
-    aligned   the constraints of the axes, named after the weld with .x .y .z
+    aligned   the constraints of the axes; their names are the weld's name followed by .x .y .z
     R_a, R_b  rotation matrices (3, 3) of the frames on body a and body b
     """
 
@@ -51,9 +51,10 @@ class Weld:
 
 
 def welds_of(mechanism: Mechanism) -> list[Weld]:
-    """The groups of a Coincidence and three Perpendicular constraints that a weld of two sites can express.
+    """Return a Weld for each group of constraints that MJCF can express as a <weld> of two sites.
 
-    The axes x, y, z of the frame on body a are perpendicular to the axes y, z, x of the frame on body b.
+    A group has a Coincidence and three Perpendicular constraints. The latter keep the axes x, y and z of the frame on
+    body a perpendicular to the axes y, z and x, respectively, of the frame on body b.
     """
     by_name = {constraint.name: constraint for constraint in mechanism.constraints}
     found = []
@@ -115,12 +116,15 @@ def add_equalities(
 
 
 def _held(tendon: str, offset: float) -> Element:
-    """Element that keeps the length of a tendon at `offset` above that with all joints at `ref`."""
+    """XML element that keeps a tendon's length equal to its length with all joints at `ref`, plus `offset`."""
     return Element("tendon", name=tendon, tendon1=tendon, polycoef=numbers([offset, 0.0, 0.0, 0.0, 0.0]))
 
 
 def _relation(root: Element, relation: JointRelation, refs: Mapping[str, float]) -> Element:
-    """Element of a relation: of two joints, or of the tendon that it becomes.
+    """XML element in <equality> for a JointRelation.
+
+    The element relates two joints directly if the relation has two terms and the first factor is 1. For any other
+    relation, a fixed tendon over the joints is added to `root`, and the element keeps the length of this tendon.
 
     refs  {joint: its `ref`, rad or m}
     """
@@ -155,7 +159,7 @@ def add_sites(
 ) -> tuple[str, str]:
     """Add a site at each of the two points of a spring or constraint; returns the names of both sites.
 
-    axes  rotation matrices (3, 3) of the sites
+    axes  rotation matrices (3, 3) of the two sites in their bodies; without them, the sites have no orientation
     """
     ends = [_add_site(elements, f"{item.name}.a", item.body_a, item.point_a)]
     ends.append(_add_site(elements, f"{item.name}.b", item.body_b, item.point_b))

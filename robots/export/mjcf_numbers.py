@@ -1,7 +1,7 @@
-"""Exact numbers in an MJCF file of those bodies, joints and constraints that MJCF expresses only up to rounding.
+"""Exact numbers of bodies, joints and constraints in an exported MJCF file, for a later import.
 
-The numbers are written where an import would read others from the rest of the file, see
-`robots.importing.mjcf.exact_numbers`.
+MJCF expresses some numbers, such as orientations, only up to rounding. The exact numbers are written in addition where
+an import would otherwise read numbers with a rounding error, see `robots.importing.mjcf.exact_numbers`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def add_exact_numbers(
     mechanism: Mechanism,
     welds: Sequence[Weld],
 ) -> None:
-    """Add the numbers of bodies, joints and constraints to the MJCF document `root`, where an import needs them.
+    """Add exact numbers of bodies, joints and constraints to the MJCF document `root`.
+
+    Numbers that an import reads exactly from the rest of the document are not added.
 
     elements  {body: XML element of the body}
     """
@@ -87,15 +89,21 @@ def add_exact_numbers(
 def _add(
     found: dict[str, tuple[float, ...]], name: str, exact: tuple[float, ...], read: Sequence[float], scale: float = 1.0
 ) -> None:
-    """Add the exact numbers to those found if an import would read others that agree with them."""
+    """Add `exact` to `found` under `name` if the numbers `read` differ from it, but only by rounding.
+
+    read   numbers that an import reads from the rest of the file
+    scale  size of the numbers, see `agree`
+    """
     if exact != tuple(read) and agree(exact, read, scale):
         found[name] = exact
 
 
 def _joints_of(body: ElementTree.Element, joints: dict[str, Joint], angles: Angles) -> Iterator[Joint]:
-    """Yield the joints of a body with the points, axis and rotation that an import reads, without the free joints.
+    """Yield the joints of a body with the points, axis and rotation that an import reads from the XML element `body`.
 
-    joints  joints of the mechanism, by name. Joints that are not among them are left out
+    Free joints, and joints that are not in `joints`, are left out.
+
+    joints  {name: joint of the mechanism}
     """
     element = _as_read(body)
     p, R = np.array(element.numbers("pos", 3)), angles.rotation_of(element)
@@ -115,5 +123,5 @@ def _joints_of(body: ElementTree.Element, joints: dict[str, Joint], angles: Angl
 
 
 def _as_read(element: ElementTree.Element) -> Element:
-    """An element as the import reads it."""
+    """Convert an element of the exported document to the Element class of the import."""
     return Element(element.tag, dict(element.attrib), 0, "")

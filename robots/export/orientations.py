@@ -49,7 +49,7 @@ def at_reference(branch: Branch, mechanism: Mechanism, owner: str) -> Branch:
 
 
 def starts_of(branch: Branch, mechanism: Mechanism) -> dict[str, tuple[Numbers, Numbers]]:
-    """{name of a degree of freedom: (qpos, qvel), MuJoCo's position and velocity at the start} of a branch.
+    """{degree of freedom: (qpos, qvel)} of a branch: position and velocity at the start, as MuJoCo stores them.
 
     branch  a body with its connection to the parent body, as `at_reference` returned it
     """
@@ -101,7 +101,10 @@ def _reference(joint: Joint) -> Quaternion:
 
 
 def _start_pose(joint: Joint, mechanism: Mechanism) -> tuple[Numbers, Quaternion]:
-    """(position, empty for a spherical joint; unit quaternion) of a spherical or free joint at the start."""
+    """Return (position, quaternion w x y z) of a spherical or free joint at the start.
+
+    The position, in m along the parent's axes, is () for a spherical joint.
+    """
     q = mechanism.initial_q[_block(joint, mechanism)]
     if not any(q[-3:]):
         return q[:-3], joint.quaternion

@@ -41,10 +41,11 @@ class Motion:
     point  point on the axis, m
     joint  joint whose damping, load, limits and actuators belong to this degree of freedom; None for the two
            translations of a planar joint
-    ref    position (rad or m) of this degree of freedom at which the body has the pose that the `branch` gives it
+    ref    reference position, rad or m: with all degrees of freedom of a Branch at their `ref`, the body has the pose
+           p, R of the Branch
 
-    The axis and the point are expressed in the frame of the body, at the pose that the body has relative to the parent
-    while this and all later degrees of freedom are at the position `ref`.
+    `axis` and `point` are in the body's frame, for the pose that the body has while this and all later degrees of
+    freedom are at `ref`.
     """
 
     name: str
@@ -55,8 +56,9 @@ class Motion:
     ref: float = 0.0
 
     def expressed_in(self, p: Array, R: Array) -> Motion:
-        """The same motion expressed in another frame, which has the position p and the rotation R in the motion's
-        present frame.
+        """The same motion with `axis` and `point` in another frame.
+
+        p, R  position and rotation of the other frame in the frame in which the motion is expressed now
         """
         return replace(self, axis=R.T @ self.axis, point=R.T @ (self.point - p))
 
@@ -65,8 +67,8 @@ class Motion:
 class Branch:
     """A body and its connection to its parent body.
 
-    The connection is the constant pose p_PC, R_PC at joint position 0, followed by the motions (degrees of freedom) in
-    order.
+    The connection is the constant pose p, R of the body relative to the parent, followed by the motions (degrees of
+    freedom) in order. The pose holds with all motions at their `ref`, which is 0 by default.
     """
 
     joint: Joint

@@ -54,8 +54,8 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
 
     A note also lists moving links without mass: URDF permits them, but some programs that read URDF do not.
 
-    open_tree  whether the constraints that close loops are left out, with a note
-    Raises InvalidRequest for a mechanism with such constraints if `open_tree` is false.
+    open_tree  whether constraints that close loops, beams, contacts and custom forces are left out, with a note
+    Raises InvalidRequest for spherical joints, and if `open_tree` is false for a mechanism with parts of these kinds.
     """
     branches = branches_of(mechanism)
     for each in mechanism.oriented_joints:

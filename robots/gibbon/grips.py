@@ -133,9 +133,10 @@ def guards(line: Line) -> tuple[Guard, ...]:
 
 
 def _changes(line: Line, hand: str, state: str) -> list[tuple[str, tuple[Condition, ...], tuple[str, ...]]]:
-    """All changes that a hand in a given state can make, as a list of (next state, conditions, constraints).
+    """All changes of state that are possible for a hand: list of (next state, conditions, captured constraints).
 
-    The constraints become active and hold the hand at its present position.
+    The captured constraints become active and hold the hand at its present position; () for a change that only makes
+    constraints inactive.
 
     hand   "a" or "b"
     state  present state of the hand

@@ -30,7 +30,7 @@ class LineSetup:
                  positions at which it can hold the hand
     beams        the cable as a beam; empty for bars
     start        initial state of the robot on the line
-    sag          largest sag of the line below its ends, m
+    sag          largest permitted sag of the line below its ends, m; 0 for bars
     shapes       shapes of the bars, for drawings
     """
 

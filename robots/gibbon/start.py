@@ -20,8 +20,8 @@ class Start:
     """Equilibrium of a robot that hangs on the line.
 
     q        coordinates in equilibrium
-    anchors  {hand: position along the line, m}: where a hand that holds the line grips it, and where a free hand is to
-             grip it next
+    anchors  {hand: position along the line, m, at which the hand grips it}; that of a free hand is a start value, which
+             the hand's next grip replaces
     """
 
     q: tuple[float, ...]

@@ -40,7 +40,7 @@ Triangles = tuple[Array, "np.ndarray[Any, np.dtype[np.intp]]"]  # vertices (n, 3
 class Meshes:
     """Reads the meshes that one model file names, and adds a note about each mesh that cannot be drawn.
 
-    folder  folder of the model file
+    folder  folder to which the paths of meshes are relative: that of the model file, or the `meshdir` of an MJCF file
     """
 
     def __init__(self, folder: Path, notes: Notes) -> None:
@@ -87,9 +87,8 @@ class Meshes:
     def _located(self, name: str) -> Path | None:
         """Path of the file of a mesh; None if there is no such file.
 
-        A package:// URL is searched for in the folder of the model file, in the folders above it, and on the search
-        paths of ROS (ROS_PACKAGE_PATH and AMENT_PREFIX_PATH). Any other name is an absolute path, or a path relative to
-        the folder of the model file.
+        A package:// URL is searched for in `folder`, in the folders above it, and on the search paths of ROS
+        (ROS_PACKAGE_PATH and AMENT_PREFIX_PATH). Any other name is an absolute path, or a path relative to `folder`.
 
         name  path of the mesh, or its URL with package:// or file://
         """

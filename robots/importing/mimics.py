@@ -22,7 +22,7 @@ class Mimic:
 
     @property
     def relation(self) -> JointRelation:
-        """The relation as a constraint, named FOLLOWER.mimic."""
+        """The mimic joint as a constraint of the mechanism; the constraint has the name FOLLOWER.mimic."""
         terms = ((self.follower, 1.0), (self.leader, -self.multiplier))
         return JointRelation(name=f"{self.follower}.mimic", terms=terms, offset=self.offset)
 
@@ -30,7 +30,8 @@ class Mimic:
 def mimics_of(edges: Sequence[Edge], free: bool, notes: Notes) -> list[Mimic]:
     """The mimic joints of a file, in the order of `edges`.
 
-    free  if true, mimic joints move freely: the result is [], with a warning
+    edges  the joints of the file
+    free   whether mimic joints move freely: the result is then [], with a warning for each mimic joint
     Raises InvalidMechanism for a mimicked joint that does not exist or does not move, a multiplier of 0, and joints
     that mimic each other in a circle.
     """
@@ -67,7 +68,10 @@ def mimics_of(edges: Sequence[Edge], free: bool, notes: Notes) -> list[Mimic]:
 
 
 def satisfied(start: dict[str, float], mimics: Sequence[Mimic]) -> dict[str, float]:
-    """{joint: position} at the start; the positions of mimic joints are computed from the leaders' positions."""
+    """{joint: position, rad or m} at the start, with positions of mimic joints that satisfy their relations.
+
+    start  {joint: position} of all joints; those of mimic joints are replaced
+    """
     found, by_follower = dict(start), {mimic.follower: mimic for mimic in mimics}
 
     def position(name: str) -> float:

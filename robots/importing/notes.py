@@ -13,8 +13,9 @@ SHOWN = 4  # line numbers in one warning
 
 
 class Notes:
-    """Collects warnings about elements of a file, and issues one DescriptionWarning for all elements with the same
-    message.
+    """Collects warnings about elements of a file.
+
+    `warn` issues one DescriptionWarning per message, with the line numbers of all elements that have this message.
     """
 
     def __init__(self, owner: str) -> None:
@@ -22,7 +23,7 @@ class Notes:
         self._lines: dict[str, list[str]] = {}
 
     def add(self, element: Element, message: str) -> None:
-        """Add an element, by its line, included file and name, to the elements with the warning text `message`."""
+        """Record that the warning `message` concerns an element; the warning gives the element's line and name."""
         included = element.owner.removeprefix(self._owner).removeprefix(": ")
         file = f" of {included}" if included else ""
         name = f" ({element.label})" if element.label else ""

@@ -51,9 +51,9 @@ def rotation_about_axis(axis: tuple[float, float, float], angle: float) -> Array
 
 
 def normalized(quaternion: Sequence[float]) -> Array:
-    """The quaternion (4,) scaled to norm 1, for one that is not zero.
+    """A nonzero quaternion (4,) scaled to norm 1.
 
-    One whose norm is 1 up to rounding is unchanged, so that normalizing again changes nothing.
+    A quaternion whose norm is 1 up to rounding is returned unchanged. Normalizing twice therefore changes nothing more.
     """
     e = np.array(quaternion, dtype=float)
     norm = float(np.linalg.norm(e))

@@ -1,8 +1,8 @@
 """Import of URDF: links become bodies and joints become joints, with the names in the file.
 
-The frame of a body is the frame of its link. Fixed joints are kept; the derivation adds the inertia of a body on a
-fixed joint to the body that carries it, without rounding. The root link is fixed to the ground or free. A joint of one
-coordinate gets an actuator with the joint's name, unless its effort limit is 0 or it mimics another joint.
+The frame of a body is the frame of its link. Fixed joints are kept; `sim_core.derivation` adds the inertia of a body on
+a fixed joint to the body that carries it, without rounding. The root link is fixed to the ground or free. A joint of
+one coordinate gets an actuator with the joint's name, unless its effort limit is 0 or it mimics another joint.
 
 An element that a Mechanism cannot represent causes an error if it affects the motion, otherwise a warning. The error
 and the warning name the line in the file.

@@ -29,7 +29,13 @@ SMALL = 1e-9  # share of a limit by which two numbers of a file may differ and c
 
 @dataclass(frozen=True)
 class Transmission:
-    """What an actuator does: effort at the joint = gear * (gain * control), or that of a servo."""
+    """How an actuator acts on its joint.
+
+    Without a servo, the effort at the joint is gear * gain * control, where `control` is MuJoCo's control value. With a
+    servo, the servo computes the effort, and `control` / gear is the position that it holds.
+
+    servo  gains at the joint; None for an actuator without a servo
+    """
 
     gear: float
     gain: float
@@ -39,10 +45,10 @@ class Transmission:
 class Actuators:
     """Reads the actuators of the moving joints in an MJCF file.
 
-    The command of an actuator is the effort at its joint, which is MuJoCo's control value times gear and gain.
-    Actuators that cannot be read are left out with a warning.
+    The effort command of an actuator is the effort at its joint: for a motor, MuJoCo's control value times gear and
+    gain. Actuators that cannot be read are left out with a warning.
 
-    joints  {joint: its element}, with the defaults applied
+    joints  {joint: its XML element, with the attributes of its default class}
     """
 
     def __init__(
@@ -67,7 +73,7 @@ class Actuators:
                 self._elements.append(element)
 
     def carried_by(self, joints: Sequence[Joint]) -> list[Joint]:
-        """The joints with the armature and damping of the actuators that drive them.
+        """Add the armature and damping of actuators to the joints that they drive; returns all joints.
 
         Raises InvalidMechanism for armature or damping of an actuator that does not drive a joint of one coordinate.
         """
@@ -88,7 +94,7 @@ class Actuators:
         return list(found.values())
 
     def read(self, joints: Sequence[Joint]) -> tuple[Actuator, ...]:
-        """The actuators.
+        """Return the actuators of the file, with their effort limits and servos.
 
         joints  all joints of the mechanism
         """
@@ -136,7 +142,7 @@ class Actuators:
         )
 
     def _is_disabled(self, element: Element) -> bool:
-        """Whether <option> disables all actuators, or the group of an actuator."""
+        """Whether <option> disables all actuators, or the group to which this actuator belongs."""
         groups = [word for option in self._root.all("option") for word in _words(option, "actuatorgroupdisable")]
         return is_disabled(self._root, "actuation") or element.attributes.get("group", "0").strip() in groups
 
@@ -166,7 +172,7 @@ class Actuators:
         return self._general(element, gear)
 
     def _general(self, element: Element, gear: float) -> Transmission | None:
-        """Gain and servo of a <general> actuator, which can be a motor or a servo in other words; otherwise None."""
+        """Gain and servo of a <general> actuator; None, with a note, unless it is equivalent to a motor or a servo."""
         given = element.attributes
         gain, constant, of_position, of_velocity = _first(element, "gainprm", (1.0,)) + _first(
             element, "biasprm", (0.0, 0.0, 0.0)
@@ -195,7 +201,10 @@ class Actuators:
         return min(positive) if positive else None
 
     def _range(self, element: Element, name: str) -> tuple[float, float] | None:
-        """The range of an actuator's control or force, "ctrl" or "force"; None if it is not limited."""
+        """Range (lower, upper) of an actuator's control or force; None if the file does not limit it.
+
+        name  "ctrl" for the control, "force" for the force
+        """
         limited = element.attributes.get(f"{name}limited", "auto")
         given = f"{name}range" in element.attributes
         if limited == "false" or (limited == "auto" and not (self._automatic and given)):
@@ -204,13 +213,20 @@ class Actuators:
         return lower, upper
 
     def _size(self, element: Element, name: str, lower: float, upper: float) -> float:
-        """The larger bound of a range; a note if the range is not symmetric, as effort limits are."""
+        """Largest absolute value in a range. Adds a note if the range is not symmetric, because effort limits are.
+
+        name  attribute with the range, for the note
+        """
         if abs(lower + upper) > SMALL * max(abs(lower), abs(upper)):
             self._notes.add(element, f"{name} is not symmetric; the larger of its bounds limits efforts on both sides")
         return max(abs(lower), abs(upper))
 
     def _note_positions(self, element: Element, gear: float, joint: Joint) -> None:
-        """Notes about position commands: they are those of the joint, within the limits of the joint."""
+        """Add notes where position commands differ from MuJoCo's control.
+
+        They differ if `gear` is not 1, because a position command is a position of the joint. They also differ if the
+        range of the control is not that of the joint's limits, because the latter limit position commands.
+        """
         if gear != 1.0:
             self._notes.add(element, "position commands are those of the joint: MuJoCo's control divided by gear")
         limit, inherited = self._range(element, "ctrl"), element.number("inheritrange", 0.0)
@@ -226,10 +242,10 @@ class Actuators:
             )
 
     def _within_range(self, actuator: Actuator, driving: int) -> Actuator:
-        """The actuator, with its joint's `actuatorfrcrange` as an effort limit.
+        """The actuator with its effort limit reduced to the `actuatorfrcrange` of its joint, if the joint has one.
 
-        MuJoCo limits the sum of the forces of all actuators of a joint. If there are several, each one gets the whole
-        range as its limit, and a note is added.
+        MuJoCo limits the sum of the forces of all actuators of a joint by this range. If several actuators drive the
+        joint, each of them gets the whole range as its limit, and a note is added.
 
         driving  number of actuators that drive the joint
         """
@@ -261,6 +277,6 @@ def _gear(element: Element) -> float:
 
 
 def _first(element: Element, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
-    """The first numbers of an attribute, as many as `default` has; those that are missing are those of `default`."""
+    """The first numbers of an attribute, as many as `default` has; missing numbers are taken from `default`."""
     given = element.numbers(name, len(element.text(name).split())) if name in element.attributes else ()
     return (*given, *default[len(given) :])[: len(default)]

@@ -1,15 +1,15 @@
 """Exact numbers of contacts in the <custom> section of an MJCF file, which an export writes and MuJoCo ignores.
 
-A <numeric> named PREFIX and the name of a contact has the numbers of this contact that MuJoCo's attributes cannot hold
-exactly, in this order:
+For each contact, a <numeric> whose name is PREFIX followed by the contact's name has those numbers that MuJoCo's
+attributes cannot hold exactly, in this order:
 
     stiffness, exponent, dissipation, slip_velocity, radius, center x y z, other_point x y z, and then
     for a plane              normal x y z
     for a sphere or capsule  other_radius, other_half_axis x y z (0 0 0 for a sphere)
     for a box                other_half_sizes x y z, other_quaternion w x y z
 
-The numbers belong to the <pair> whose name is that of the contact, without the number of the end (_0, _1) for a capsule
-or of the corner (_0 to _7) for a box on a plane.
+They replace the numbers that follow from the <pair> with the contact's name. The contacts of a capsule or box on a
+plane share one <pair>, whose name lacks the number of the end (_0, _1) or corner (_0 to _7) in the contact's name.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ def _layout(contact: SphereContact) -> dict[str, int]:
 
 
 class ContactNumbers:
-    """Properties of contacts, such as points and stiffness, in <numeric> elements whose names begin with PREFIX.
+    """Reads the exact numbers of contacts, such as points and stiffness, from the <numeric> elements of a file.
 
-    An export writes them, because the geoms and pairs of MJCF have these properties only up to rounding, or not at all.
+    An export writes these elements, because the geoms and pairs of MJCF express the numbers only up to rounding, or not
+    at all.
 
     root  the <mujoco> element of the file
     """
@@ -71,14 +72,14 @@ class ContactNumbers:
         self._pairs = {pair.attributes.get("name", "") for pair in pairs}
 
     def of_pair(self, name: str) -> set[str]:
-        """Names of the contacts of a pair, as far as the file has numbers of them.
+        """Names of the contacts of a <pair> for which the file has exact numbers; empty for a pair without a name.
 
         name  name of the <pair>, "" for none
         """
         return {contact for contact in self._elements if name and self._pair_of(contact) == name}
 
     def note_unread(self, notes: Notes) -> None:
-        """Add a note for each contact whose numbers the file gives although no <pair> has the contact's name."""
+        """Add a note for each contact for which the file has exact numbers but no <pair>."""
         for contact, element in self._elements.items():
             if self._pair_of(contact) is None:
                 notes.add(element, "the contact is not read, because no <pair> has its name")
@@ -92,7 +93,8 @@ class ContactNumbers:
     def applied(self, contact: SphereContact) -> SphereContact:
         """The contact with its exact numbers in place of those that were computed from the geoms.
 
-        Raises InvalidMechanism if the file gives the contact another geometry than the geoms have.
+        The file must have exact numbers for this contact. Raises InvalidMechanism if they contradict the geometry of
+        the geoms by more than rounding.
         """
         element, layout = self._elements[contact.name], _layout(contact)
         given = element.numbers("data", sum(layout.values()))

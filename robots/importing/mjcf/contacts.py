@@ -52,10 +52,10 @@ ROUND = ("sphere", "capsule", "box")
 class Surface:
     """A geom that may touch geoms of other bodies.
 
-    body         name of the body in the mechanism
-    weld         name of the body whose joints move this geom; all bodies that are fixed to one another have the same
-                 `weld`
-    weld_parent  name of the body that carries the joints of the body `weld`
+    body         name of the body in the mechanism to which the geom is fixed
+    weld         name of the body whose joints move this geom: `body`, or the body to which `body` is fixed. Bodies that
+                 are fixed to one another have the same `weld`
+    weld_parent  the `weld` of the parent of the body `weld`
     """
 
     name: str
@@ -97,7 +97,8 @@ class Softness:
         The penetration is the solution x of d(x)^2 k x = (1 - d(x)) gravity, where d is MuJoCo's impedance from solimp
         and k the stiffness from solref.
 
-        step  MuJoCo's time step, s; the time constant in solref is at least twice as long. 0 for no such bound
+        step  MuJoCo's time step, s: a shorter time constant in solref than 2 * step is replaced by 2 * step. With 0, no
+              time constant is replaced
         """
         first, second = self.solref
         most = min(max(self.solimp[1], BOUNDS[0]), BOUNDS[1])
@@ -125,10 +126,10 @@ class Softness:
 
 
 class Contacts:
-    """Reads the contacts of a file.
+    """Reads the contacts of an MJCF file, and adds them to a mechanism.
 
     surfaces  the geoms of all bodies, in the order of the file
-    names     name of every body in the mechanism, by its name in the file
+    names     {name of a body in the file: its name in the mechanism}
     grounded  whether contacts between moving bodies are left out, with a note, so that bodies touch only the ground
     """
 
@@ -263,7 +264,7 @@ class Contacts:
         return made
 
     def _note(self, element: Element, message: str) -> None:
-        """Add a note about an element, unless the same note was added before for another pair with this geom."""
+        """Add a note about an element, once: calls with the same element and message again have no effect."""
         if (element.line, message) not in self._noted:
             self._noted.add((element.line, message))
             self._notes.add(element, message)
@@ -276,7 +277,8 @@ class Contacts:
     def _softness(self, a: Surface, b: Surface, element: Element | None) -> Softness:
         """Friction, solref and solimp of a pair of geoms.
 
-        The three are combined from both geoms as in MuJoCo, except those that the <pair> element of the pair sets.
+        Each of the three is the value that the <pair> element sets. Values that it does not set are combined from both
+        geoms as in MuJoCo.
 
         element  the <pair> element; None for a pair without such an element
         """

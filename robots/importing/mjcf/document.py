@@ -52,7 +52,7 @@ def _include(element: Element, folder: Path, owner: str, seen: set[Path]) -> Non
 
 
 class Defaults:
-    """The default classes of an MJCF file: {class: {tag: attributes}}."""
+    """The default classes of an MJCF file, which give attributes to elements that lack them."""
 
     def __init__(self, root: Element) -> None:
         self._of: dict[str, dict[str, dict[str, str]]] = {MAIN: {}}
@@ -97,7 +97,10 @@ def _shared_tag(tag: str) -> str:
 
 
 class Angles:
-    """Conventions of a file for angles and orientations, from the attributes `angle` and `eulerseq` of <compiler>."""
+    """Converts orientations in a file to rotations, by the attributes `angle` and `eulerseq` of <compiler>.
+
+    where  element that error messages about these attributes name
+    """
 
     def __init__(self, compiler: dict[str, str], where: Element) -> None:
         unit = compiler.get("angle", "degree")
@@ -116,7 +119,7 @@ class Angles:
         return getattr(self, f"_{given[0]}")(element) if given else np.eye(3)
 
     def quaternion_of(self, element: Element) -> tuple[float, float, float, float]:
-        """Unit quaternion w x y z of an element's orientation attribute; that of a `quat` has the sign in the file."""
+        """Unit quaternion w x y z of an element's orientation attribute; a `quat` keeps its sign in the file."""
         R = self.rotation_of(element)
         e = (
             normalized(element.numbers("quat", 4))

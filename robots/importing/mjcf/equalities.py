@@ -45,12 +45,13 @@ def names_in(root: Element, *keys: str) -> set[str]:
 
 
 class Equalities:
-    """Reads the constraints in <equality>.
+    """Reads the constraints in the section <equality> of an MJCF file.
 
     numbers    the exact numbers of constraints in the file
-    sites      {site in the file: the Site}
-    poses      {body in the file: pose in the world with all joints at `ref`}
-    names      {body in the file: body in the mechanism}
+    sites      {name of a site in the file: the Site}
+    joints     the moving joints of the mechanism
+    poses      {name of a body in the file: its pose in the world with all joints at `ref`}
+    names      {name of a body in the file: its name in the mechanism}
     positions  {joint of one coordinate: its `ref`, rad or m}
     """
 
@@ -162,7 +163,7 @@ class Equalities:
         return [self._together(name, pair, p + R @ np.array(element.numbers("anchor", 3)))]
 
     def _at_sites(self, element: Element, name: str) -> list[Constraint]:
-        """A connect or weld of two sites, which are kept together."""
+        """Constraints of a <connect> or <weld> that keeps two sites together."""
         found = []
         for key in ("site1", "site2"):
             site = element.text(key)
@@ -189,9 +190,10 @@ class Equalities:
         return [together, *_aligned(name, (self._names[pair[0]], self._names[pair[1]]), axes)]
 
     def _together(self, name: str, pair: tuple[str, str], at: Array) -> Constraint:
-        """Constraint that keeps two points together, one on each of the two bodies `pair`.
+        """Constraint that keeps a point of one body and a point of another body together.
 
-        With all joints at `ref`, both points are at the world position `at`.
+        pair  names of the two bodies in the file
+        at    world position (3,), m, of both points with all joints at `ref`
         """
         points = [vector(R.T @ (at - p)) for p, R in (self._poses[body] for body in pair)]
         return Coincidence(
@@ -204,9 +206,11 @@ class Equalities:
 
 
 def _aligned(name: str, bodies: tuple[str, str], axes: tuple[Array, Array]) -> Iterator[Constraint]:
-    """Yield three constraints that keep two frames parallel, one on each of two bodies.
+    """Yield three constraints that keep a frame on one body parallel to a frame on another body.
 
-    axes  x, y and z axis of the frame on each body, in the body's axes, as the columns of two matrices (3, 3)
+    name    beginning of the constraints' names, which end in .x .y .z
+    bodies  names of the two bodies
+    axes    the two frames, each as a matrix (3, 3) whose columns are the frame's axes in the axes of its body
     """
     for k in range(3):
         a, b = axes[0][:, k], axes[1][:, (k + 1) % 3]

@@ -2,8 +2,8 @@
 
 An export writes them, and MuJoCo ignores them.
 
-An orientation in MJCF is a normalized quaternion and an inertia its principal moments and axes, from which the matrices
-of a Mechanism follow only up to rounding. A <numeric> has the numbers themselves:
+MJCF expresses an orientation by a quaternion, and an inertia by its principal moments and axes. The matrices of a
+Mechanism follow from these only up to rounding. The following <numeric> elements have the exact numbers:
 
     armswing.inertia.BODY  inertia xx yy zz xy xz yz of the body
     armswing.joint.JOINT   parent_point x y z, child_point x y z, axis x y z, and the three rows of `rotation`. The
@@ -34,12 +34,12 @@ SAME = 1e-9  # m, or relative to the largest moment of inertia and to numbers ab
 
 
 def numbers_of_body(body: Body) -> tuple[float, ...]:
-    """Numbers of a body in the order of its <numeric>; those that are Tunable have their values at the start."""
+    """Inertia xx yy zz xy xz yz of a body, as in its <numeric>; a Tunable has its value at the start."""
     return tuple(value_of(entry) for entry in body.inertia)
 
 
 def numbers_of_joint(joint: Joint) -> tuple[float, ...]:
-    """Numbers of a joint in the order of its <numeric>."""
+    """Numbers of a joint in the order of its <numeric>: parent_point, child_point, axis, rows of `rotation`."""
     numbers = (
         *joint.parent_point,
         *joint.child_point,
@@ -50,9 +50,9 @@ def numbers_of_joint(joint: Joint) -> tuple[float, ...]:
 
 
 def agree(one: Sequence[float], other: Sequence[float], scale: float = 1.0) -> bool:
-    """Whether two lists of numbers are the same to SAME.
+    """Whether two lists have the same length, and numbers that differ only by rounding.
 
-    scale  size of the numbers at which SAME is the permitted difference; larger numbers may differ by more
+    The permitted difference of two numbers is SAME * (scale + |number|).
     """
     return len(one) == len(other) and bool(np.allclose(one, other, rtol=SAME, atol=SAME * scale))
 
@@ -90,15 +90,19 @@ class ExactNumbers:
         self._unused = custom_numbers(root, INERTIA, JOINT, WELD, OFFSET)
 
     def body(self, body: Body) -> Body:
-        """The body with its exact inertia, if the file has one that agrees with the body's inertia."""
+        """The body with the exact inertia that a <numeric> has for it.
+
+        The body is unchanged if there is no such <numeric>, or if the two inertias differ by more than rounding.
+        """
         inertia = numbers_of_body(body)
         a, b, c, d, e, f = self._numbers(f"{INERTIA}{body.name}", inertia, largest_moment(inertia), "the body")
         return replace(body, inertia=(a, b, c, d, e, f))
 
     def joint(self, joint: Joint) -> Joint:
-        """The joint with the points, axis and rotation that <custom> has for it.
+        """The joint with the exact points, axis and rotation that a <numeric> has for it.
 
-        The joint is unchanged if <custom> has none, or if they differ from the joint's by more than rounding.
+        The joint is unchanged if there is no such <numeric>, or if the numbers differ from those of the joint by more
+        than rounding.
         """
         found = np.array(self._numbers(f"{JOINT}{joint.name}", numbers_of_joint(joint), 1.0, "the joint"))
         point, child_point, axis = (tuple(part) for part in found[:9].reshape(3, 3).tolist())
@@ -106,27 +110,41 @@ class ExactNumbers:
         return replace(joint, parent_point=point, child_point=child_point, axis=axis, rotation=rotation)
 
     def axes(self, weld: str, first: Array, second: Array) -> tuple[Array, Array]:
-        """The rotation matrices (3, 3) of the two sites of a weld, exact if the file has ones that agree.
+        """The exact rotation matrices (3, 3) of the two sites of a weld, from a <numeric>.
+
+        Returns `first` and `second` if there is no such <numeric>, or if its numbers differ from them by more than
+        rounding.
 
         weld           name of the weld
-        first, second  the two matrices that the sites have in the file
+        first, second  rotation matrices of the sites, computed from their quaternions in the file
         """
         given = (*first.T.ravel().tolist(), *second.T.ravel().tolist())
         found = np.array(self._numbers(f"{WELD}{weld}", given, 1.0, "the weld"))
         return found[:9].reshape(3, 3).T, found[9:].reshape(3, 3).T
 
     def offset(self, constraint: str, given: float) -> float:
-        """The exact offset of a constraint between joint positions, if the file has one that agrees with `given`."""
+        """The exact offset of a constraint between joint positions, from a <numeric>.
+
+        Returns `given` if there is no such <numeric>, or if its number differs from `given` by more than rounding.
+
+        given  offset computed from the rest of the file
+        """
         return self._numbers(f"{OFFSET}{constraint}", (given,), 1.0, "the constraint")[0]
 
     def note_unread(self) -> None:
-        """Add a note for each <numeric> whose name has no body, joint or constraint of the file."""
+        """Add a note for each <numeric> that names no body, joint or constraint of the file."""
         for name, element in self._unused.items():
             kind = name.split(".")[1]
             self._notes.add(element, f"the numbers are not read, because no {OWNERS.get(kind, kind)} has this name")
 
     def _numbers(self, name: str, given: tuple[float, ...], scale: float, owner: str) -> tuple[float, ...]:
-        """The numbers of the <numeric> `name` if they agree with those given; otherwise those given, with a note."""
+        """The numbers of the <numeric> `name`, if they differ from `given` only by rounding.
+
+        Otherwise returns `given`, and adds a note. Returns `given` also if there is no such <numeric>.
+
+        scale  size of the numbers, see `agree`
+        owner  noun for the part with these numbers, such as "the body", for the note
+        """
         element = self._unused.pop(name, None)
         if element is None:
             return given

@@ -31,13 +31,13 @@ class Lump:
     inertia: Array
 
     def about(self, point: Array) -> Array:
-        """Inertia matrix (3, 3) about a point, kg m2."""
+        """Inertia matrix (3, 3), kg m2, about a point (3,), m, in the body's axes."""
         d = self.center - point
         return np.asarray(self.inertia + self.mass * (d @ d * np.eye(3) - np.outer(d, d)))
 
 
 def together(lumps: list[Lump]) -> Lump:
-    """Total mass, common centre of mass and inertia of several masses; all zero for a total mass of zero."""
+    """One Lump with the total mass, centre of mass and inertia of several; all zero for a total mass of zero."""
     mass = sum(lump.mass for lump in lumps)
     if mass == 0.0:
         return Lump(0.0, np.zeros(3), np.zeros((3, 3)))
@@ -47,7 +47,13 @@ def together(lumps: list[Lump]) -> Lump:
 
 @dataclass(frozen=True)
 class Geom:
-    """One geom: kind, half sizes (m), pose in the body's frame, and its element with the defaults applied."""
+    """A geom with its pose p, R in the body's frame.
+
+    element  XML element, with the attributes of its default class
+    kind     MJCF's type, such as "sphere" or "box"
+    size     sizes as in MJCF, m: radius, half lengths, or radius and half length; () for planes, height fields, meshes
+             and SDFs
+    """
 
     element: Element
     kind: str
@@ -68,7 +74,11 @@ class Geom:
         }[self.kind]
 
     def lump(self) -> Lump:
-        """Mass, centre of mass and inertia of the geom as a solid of uniform density."""
+        """Mass, centre of mass and inertia of the geom as a solid of uniform density.
+
+        Planes and height fields have no mass. Raises InvalidMechanism for a negative mass, and for a mesh with a mass,
+        whose inertia cannot be computed.
+        """
         given = self.element.attributes
         if given.get("shellinertia", "false") == "true":
             self.element.fail(
@@ -108,7 +118,10 @@ class Geom:
         return k * (b * b + c * c), k * (a * a + c * c), k * (a * a + b * b)
 
     def shapes(self, color: str) -> tuple[Shape, ...]:
-        """Shapes for drawings: a capsule becomes a cylinder with two spheres, an ellipsoid its bounding box."""
+        """Shapes for drawings; () for planes, height fields, meshes and SDFs.
+
+        A capsule becomes a cylinder and two spheres, an ellipsoid becomes its bounding box.
+        """
         if self.kind in UNDRAWN:
             return ()
         w, x, y, z = (quaternions_from_rotations(self.R[None])[0] + 0.0).tolist()

@@ -16,7 +16,7 @@ PLACED = ("refpos", "refquat")
 
 
 class MeshAssets:
-    """The <mesh> elements of a file, by name.
+    """Reads the meshes of geoms, which name a <mesh> element in the section <asset> of the file.
 
     folder  folder of the model file
     """

@@ -175,7 +175,7 @@ class Reader:
         return mechanism
 
     def _add_surfaces(self, body: str, geoms: list[Geom]) -> None:
-        """Collect the geoms of a body that may touch others."""
+        """Collect the geoms of a body, for the contacts. Raises InvalidMechanism for a name that occurs twice."""
         for number, geom in enumerate(geoms, start=1):
             name = geom.element.attributes.get("name") or f"{body}.geom{number}"
             if name in [surface.name for surface in self._surfaces]:
@@ -279,11 +279,12 @@ class Reader:
         return name
 
     def _read_joint(self, joint: Element, bare: Joint, p: Array, R: Array, quaternion: Quaternion) -> None:
-        """Append one joint to the joints read so far.
+        """Complete one joint from its XML element, and append it to the joints read so far.
 
-        bare        the joint with its name and bodies
+        joint       XML element of the joint
+        bare        Joint that has only its name and bodies so far
         p, R        pose of the child body in the parent body at the joint position `ref`
-        quaternion  orientation of the body in the parent body
+        quaternion  rotation R as a quaternion w x y z with the sign in the file; used for a free joint
         """
         kind = kind_of(joint)
         if kind not in KINDS:
@@ -306,9 +307,9 @@ class Reader:
             self._refs.append((joint.number("ref", 0.0) * unit,))
 
     def _friction_of(self, joint: Element) -> JointFriction | None:
-        """Dry friction of a hinge or slide joint; None if the joint has no dry friction, or if friction is ignored.
+        """Dry friction of a hinge or slide joint; None if it has none, or if the file or the import leaves it out.
 
-        Raises InvalidMechanism for a ball or free joint with dry friction, unless friction is ignored.
+        Raises InvalidMechanism for a ball or free joint with dry friction, unless friction is left out.
         """
         loss, kind = not_negative(joint, "frictionloss"), kind_of(joint)
         if is_disabled(self._root, "frictionloss"):
@@ -341,7 +342,9 @@ class Reader:
     def _lump(self, element: Element, geoms: list[Geom]) -> Lump:
         """Mass, centre of mass and inertia of a body, from its <inertial> or from its geoms.
 
-        Geoms without mass do not replace an <inertial>.
+        The attribute `inertiafromgeom` of <compiler> determines which: "true" means the geoms, "false" the <inertial>,
+        "auto" the <inertial> if there is one, and otherwise the geoms. An <inertial> is used also with "true" if the
+        geoms have no mass. A body with neither has no mass.
         """
         inertial, choice = element.optional("inertial"), self._compiler.get("inertiafromgeom", "auto")
         if choice == "true" or (inertial is None and choice != "false"):

@@ -111,9 +111,9 @@ def is_disabled(root: Element, name: str) -> bool:
 
 
 def note_attributes(element: Element, part: str, notes: Notes) -> None:
-    """Add a note about the attributes of an element that are not read, except those that are 0.
+    """Add a note for attributes of an element that the import does not read; attributes that are 0 get none.
 
-    part  key of NOT_READ
+    part  kind of the element, a key of NOT_READ, which lists these attributes
     """
     for names, instead in NOT_READ[part]:
         given = [name for name in names.split() if {*element.attributes.get(name, "").split()} - {"0", "0.0"}]
@@ -123,8 +123,10 @@ def note_attributes(element: Element, part: str, notes: Notes) -> None:
 
 
 def _check_tendon(tendon: Element, ignored: frozenset[str], read: Collection[str], notes: Notes) -> None:
-    """Warn of a tendon that only transmits forces of actuators; refuse one with stiffness, damping, friction or
-    limits.
+    """Refuse a tendon with stiffness, damping, friction or limits; warn of any other tendon that is not read.
+
+    ignored  parts that get a warning instead of being refused; "tendon" may be one of them
+    read     names of the tendons that are read
     """
     limited = tendon.attributes.get("limited", "auto")
     forces = [name for name in ACTING if name in tendon.attributes]
