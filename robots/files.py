@@ -145,6 +145,8 @@ def python_module(path: Path, content: bytes | None = None) -> ModuleType:
     sys.modules[name] = module
     try:
         source = path.read_bytes() if content is None else content
+        if b"\0" in source:  # Python before 3.11.4 raises ValueError
+            raise SyntaxError("source code cannot contain null bytes", (str(path), None, None, None))
         exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
     except BaseException:
         del sys.modules[name]
