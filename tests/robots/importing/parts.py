@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from robots import build
 from sim_core.inverse import forward_dynamics, inverse_dynamics, mass_matrix
@@ -45,8 +46,7 @@ class PinocchioOfUrdf:
     """
 
     def __init__(self, path: str, mechanism: Mechanism, free_base: bool = False) -> None:
-        import pinocchio
-
+        pinocchio = pytest.importorskip("pinocchio", exc_type=ImportError)  # its wheel needs libgomp.so.1
         self._pin = pinocchio
         root = (pinocchio.JointModelFreeFlyer(),) if free_base else ()
         self._model = pinocchio.buildModelFromUrdf(path, *root)

@@ -14,6 +14,8 @@ from sim_core.errors import InvalidMechanism, InvalidRequest
 from sim_core.mechanism import Mechanism
 from tests.robots.importing.parts import worst_miss
 from tests.robots.importing.robot_files import CHOICES, needs_files, robot_files, sample
+
+pytest.importorskip("pinocchio", exc_type=ImportError)  # its wheel needs the system's libgomp.so.1
 from tests.robots.importing.urdf_list import PAGE, is_singular, page
 
 SMALL = 9  # joints of a robot whose kernels are compiled in a few seconds
