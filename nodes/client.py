@@ -136,7 +136,9 @@ def guard_state(status: Mapping[str, Any]) -> GuardState | None:
 
 
 class Client:
-    """A connection to one domain. Threads may share a client.
+    """Connection to the launch of one domain. Launches in different domains do not affect each other.
+
+    Threads may share a client.
 
     domain  number of the domain; None for the value of ARMSWING_DOMAIN, or 0 if that variable is not set
 
@@ -164,8 +166,8 @@ class Client:
     def nodes(self) -> list[NodeEntry]:
         """Registry entries of all nodes: the simulation server first, the others by name.
 
-        `NodeEntry.silent_s` is the time since a node that has become silent renewed its entry (s), 0 for all others.
-        A silent node's process stands still, such as one that was stopped by a signal or a debugger.
+        If a node's process hangs, for example because a signal or a debugger stopped it, `NodeEntry.silent_s` is the
+        time (s) since the node last renewed its entry. For all other nodes it is 0.
         """
         return sorted(self._registry.nodes(), key=lambda entry: (entry.name != "sim", entry.name))
 
@@ -204,8 +206,8 @@ class Client:
     def call(self, node: str, service: str, *, timeout_s: float = CALL_TIMEOUT_S, **args: Any) -> Any:
         """Call a service of one node, and return the response as plain data.
 
-        Raises ServiceError with the node's reason if the node refuses the request, and ServiceTimeout if no response
-        arrives within timeout_s seconds.
+        Raises ServiceError with the node's reason if the node refuses the request, ServiceTimeout if no response
+        arrives within timeout_s seconds, and UnknownNameError for an unknown node or a node without services.
         """
         endpoint = self.node(node).endpoints.get("service")
         if endpoint is None:
@@ -248,9 +250,9 @@ class Client:
         Publishers that start later are included. If the caller processes messages more slowly than they arrive,
         messages are lost, as for every subscriber.
 
-        pause_s  time after each reception (s), in which arriving messages wait in a queue. The next reception yields
-                 all of them; messages of one publisher keep their order. With 0, this process wakes for each
-                 message of a publisher. A program that shows pictures needs no message earlier than its next picture
+        pause_s  time (s) between two receptions. Messages that arrive in between wait in a queue; those of one
+                 publisher stay in order. With 0, messages are received as soon as they arrive. A program that draws
+                 pictures can set the time between two pictures, to use less processor time
         """
         subscriber = Subscriber(zmq.Context.instance(), topics or None, "client")
         self._subscribers.append(subscriber)

@@ -28,7 +28,7 @@ Outgoing = Iterable[tuple[str, Message]] | None
 
 
 class NoParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Empty set of parameters, for a node without parameters."""
+    """Class of the parameters of a node that has none."""
 
 
 @dataclass
@@ -125,8 +125,8 @@ class Node:
                    has a default and a comment with the unit
     rate_hz        rate (Hz) of the calls of `on_tick`; None if `on_tick` is never called. The rate counts simulation
                    time in lockstep, wall time otherwise
-    lossless       whether the node must receive every message, even on topics that other nodes receive sampled; in the
-                   modes lockstep and fast the simulation waits for the node
+    lossless       whether the node must receive every message, even of sampled topics, of which other nodes may miss
+                   messages; in the modes lockstep and fast the simulation waits for the node
     state_attributes  names of the attributes that hold the node's state, for a node that does not override `snapshot`
                       and `restore`
     stateless      whether each message of the node depends only on the received message and the parameters, so that a

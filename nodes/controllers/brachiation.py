@@ -150,15 +150,15 @@ class Brachiation(Node):
         return float(self._take_over(state.timestamp, np.array([given]), np.array([torque]))[0])
 
     def _note_miss(self, plan: SwingPlan) -> None:
-        """Count a plan's swing, once, as missed if it ended more than OVERDUE seconds ago without a grip."""
+        """Count the plan as missed, at most once, if its swing should have ended more than OVERDUE seconds ago."""
         if plan.number != self._missed and self._now > plan.start + plan.duration + OVERDUE:
             self._missed = plan.number
             self._misses += 1
 
     def _end_swing(self, state: RobotState) -> None:
-        """End the swing, and count it as a hand-over or a regrip.
+        """End the swing, discard all plans, and count the swing as a hand-over or a regrip.
 
-        It is a hand-over if the hand that swung is now in front of the other hand, otherwise a regrip.
+        The swing is a hand-over if the hand that swung is now in front of the other hand, otherwise a regrip.
         """
         plan, hands = self._current, {hand: state.outputs[f"hand_{hand}_x"] for hand in HANDS}
         ahead = plan is not None and max(hands, key=hands.__getitem__) != plan.hand

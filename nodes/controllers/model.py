@@ -55,7 +55,7 @@ def for_each(values: Sequence[float], n: int, name: str, unit: str, least: float
 
 
 class ModelOfRobot:
-    """A mechanism in joint coordinates, with the joints that a controller drives."""
+    """Model of a robot in joint coordinates, and the joints and actuators that a controller commands."""
 
     def __init__(self, params: ModelParams, given: Mapping[str, float | str], robot: str) -> None:
         """Build the model of the robot that `params` names or, if `params` names no robot, of the plan's robot.
@@ -137,7 +137,7 @@ class ModelController(Node, ABC):
 
     @abstractmethod
     def _effort(self, position: Vector, velocity: Vector, acceleration: Vector) -> Vector:
-        """Efforts of all joints of the model, for target positions, velocities and accelerations of these joints."""
+        """Efforts (n,) of all joints, before limits, for target positions, velocities and accelerations (n,)."""
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
@@ -180,7 +180,7 @@ class ModelController(Node, ABC):
         self._lead_s = max(self._context.step_s, 1.0 / rate_hz if rate_hz else 0.0) / 2.0
 
     def _model_of(self, params: Any) -> ModelOfRobot:
-        """Build the model of the robot that the parameters name, or of the plan's robot.
+        """Model of the robot that the parameters name; of the plan's robot if they name none.
 
         A subclass may add outputs to the mechanism of the model.
         """

@@ -133,7 +133,11 @@ class SetPoint:
         self.position, self.velocity, self.acceleration = position, 0.0, 0.0
 
     def follow(self, position: float, velocity: float, acceleration: float, bandwidth: float, dt: float) -> None:
-        """Advance the set point by dt seconds toward the reference (rad, rad/s, rad/s^2); `bandwidth` is in rad/s."""
+        """Advance the set point by dt seconds toward the reference.
+
+        position, velocity, acceleration  reference of the arm (rad, rad/s, rad/s^2)
+        bandwidth                         bandwidth of the filter (rad/s)
+        """
         approach = _clip(velocity + 0.5 * bandwidth * (position - self.position), self.LARGEST_VELOCITY)
         self.acceleration = _clip(
             acceleration + 2.0 * bandwidth * (approach - self.velocity), self.LARGEST_ACCELERATION

@@ -60,7 +60,7 @@ class Guarded(NamedTuple):
 
 
 class CommandGuard:
-    """The guard of one robot.
+    """Guard of one robot: clamps commands to the limits, and stops the robot if a limit cannot be kept.
 
     has_servo      actuators that accept velocities and positions; None if all actuators accept them. A stop commands
                    zero effort to the other actuators
@@ -205,7 +205,7 @@ class CommandGuard:
         return sent if self._pending is None or (self._pending[4] != before).any() else []
 
     def _cause(self, now: float) -> tuple[str, str] | None:
-        """If a stop is due at the time `now` (s), return (cause, line of text), otherwise None."""
+        """Return (cause, line of text) of a stop that is due at the time `now` (s); None if no stop is due."""
         params, active = self.params, self._mode != NONE
         if not active.any():
             return None
@@ -230,7 +230,10 @@ class CommandGuard:
         return (limit_name, line) if limit_name else None
 
     def _switch_cause(self, now: float) -> tuple[str, str] | None:
-        """If the enabling switch is released at the time `now` (s), return (cause, line of text), otherwise None."""
+        """Return (cause, line of text) of a stop by the enabling switch at the time `now` (s).
+
+        Returns None while the switch is pressed, and without a switch.
+        """
         longest_ms = self.params.enable_timeout_ms
         if self._released:
             return "enable_file", self._released
@@ -258,9 +261,10 @@ class CommandGuard:
         return [*self._begin_braking(now, cause), *self._brake(now)]
 
     def _begin_braking(self, now: float, cause: str) -> list[Guarded]:
-        """Start setpoints that brake the joints.
+        """Prepare the servos' setpoints for a controlled stop: they start at the measured positions and velocities.
 
-        Returns zero-effort commands for the actuators whose present effort acts in the direction of the motion.
+        Returns zero-effort commands for the actuators that change from efforts to velocities and whose present effort
+        acts in the direction of the motion.
         """
         released = []
         for k, name in enumerate(self.envelope.driven):
@@ -347,7 +351,9 @@ class CommandGuard:
             self._rejoins &= ~((self._mode == POSITION) & reached)
 
     def _advance(self, now: float, joints: Sequence[int], quietly: bool = False) -> list[Guarded]:
-        """Return commands for these joints at the time `now` (s), within the limits.
+        """Return commands within the limits at the time `now` (s) for the given joints.
+
+        Joints for which commands were already computed for the same time are included.
 
         joints   indices of the joints
         quietly  whether servo values that are clamped to the limits are neither counted nor reported

@@ -32,12 +32,14 @@ class JointLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     tracking_error     largest distance of the measured position from the setpoint of a position servo
     deceleration       deceleration of a controlled stop; the motor must be able to give this deceleration at any time
     free_acceleration  largest acceleration that the permitted efforts can cause within `delay_ms`; used only while the
-                       joint is commanded by efforts. By default it equals `acceleration`
+                       joint is commanded by efforts. By default it equals `acceleration`; 0 if that is left out, too
     servo              whether a controlled stop commands velocities to the actuator; if false, it commands zero effort.
                        By default, a guard node takes this from the robot's description, and a guard in a driver's
                        process assumes true
-    margin             distance beyond `lower` and `upper` that the robot tolerates
-    velocity_margin    excess over `velocity` that the robot tolerates; by default a fifth of `velocity`
+    margin             distance by which the joint may be, or come to rest, beyond `lower` and `upper` before the guard
+                       stops the robot
+    velocity_margin    amount by which the measured speed may exceed `velocity` before the guard stops the robot; by
+                       default a fifth of `velocity`
     """
 
     actuator: str = ""
@@ -78,7 +80,7 @@ class GuardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     """Limits of a guard: limits of each joint, of joint combinations, and of the age of commands.
 
     joints             {joint: its limits}
-    keep_out           conditions; each keeps a weighted sum of joint positions at or below a value
+    keep_out           inequalities; each limits a weighted sum of joint positions
     max_age_ms         largest age of the state from which a command was computed; 0 accepts any age
     heartbeat_ms       largest time without a command to an actuator; a longer time causes a controlled stop. With 0,
                        there is no limit
@@ -192,7 +194,7 @@ class Envelope:
         return f"{self.names[row]}: {now}, {'at least' if self.sign[row] < 0.0 else 'at most'} {limit}"
 
     def value_text(self, row: int, value: float) -> str:
-        """Text for `value`, an entry in row `row` of A q or b of the inequalities A q <= b.
+        """Text of the left or right side `value` of inequality number `row` in A q <= b.
 
         For a lower limit, whose inequality is -q <= -lower, the text has the sign of q.
         """

@@ -60,7 +60,7 @@ def event_of(intervention: Intervention, name: str) -> Event:
 class Guard(Node):
     """Passes commands on to the robot while the commands and the measured motion are within the limits.
 
-    A command outside the limits is clamped, or the guard stops the robot along its braking distance. A stop lasts until
+    A command outside the limits is clamped, or the guard brakes the robot to a stop. The stop lasts until
     `armswing estop --release` acknowledges it. Each intervention is published as an event. A controller
     sends its commands to the guard if it has the key `remap = { command = "raw_command" }` in the launch file. With the
     key `remap = { state = "measured_state" }`, the guard checks the motion of the robot instead of that of the model.

@@ -59,8 +59,8 @@ class Setpoints:
         rate         (n,) rates of change of the commanded positions (rad/s or m/s)
         by_position  (n,) whether the goal is a position
         moving       (n,) whether the setpoint of the joint moves; the other setpoints stay
-        within       (n,) each: lowest and highest position (rad or m) that `tracking_error` permits to the setpoints. A
-                     setpoint beyond this range stops, but does not go back
+        within       (lowest, highest) positions (rad or m) of the setpoints that `tracking_error` permits, (n,) each. A
+                     setpoint outside this range stops, but does not move back
         """
         limits = self._envelope
         since = np.clip(now - self.moved_at, 1e-9, HOLD_S)
@@ -89,10 +89,12 @@ class Setpoints:
         return x, v, np.where(moving, now, self.moved_at), causes
 
     def _speeds(self, dt: Vector, within: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
-        """Return (lowest, highest) velocity that the limits permit, (n,) each, after the times dt (n,) in s.
+        """Return the (lowest, highest) permitted velocities of the setpoints after the times dt (n,) in s; (n,) each.
 
-        A setpoint may approach a limit only so fast that it can still stop before the limit when it brakes with
-        `deceleration`.
+        The velocities are limited such that a setpoint that brakes with `deceleration` stops before each position
+        limit.
+
+        within  (lowest, highest) positions that `tracking_error` permits, (n,) each
         """
         limits = self._envelope
         d = limits.deceleration
@@ -108,7 +110,7 @@ class Setpoints:
         return np.minimum(low, limits.velocity), np.maximum(high, -limits.velocity)
 
     def _cause(self, joint: int, need: float, dt: float, within: tuple[Vector, Vector]) -> str:
-        """Name of the limit that forbids a joint the velocity `need` (rad/s or m/s) after the time dt (s)."""
+        """Name of the limit that a joint with the velocity `need` (rad/s or m/s) after the time dt (s) would exceed."""
         limits = self._envelope
         room = max(within[1][joint] - self.x[joint] if need > 0.0 else self.x[joint] - within[0][joint], 0.0)
         d = limits.deceleration[joint]

@@ -17,7 +17,7 @@ LIMITS = ("guard_clamp", "guard_rejected")
 
 
 class GuardLog:
-    """Number and durations of the stops that a node's events report, and limits that changed commands.
+    """Record of one node's events: number and durations of its stops, and the limits that changed commands.
 
     A stop is a controlled stop by a guard, or an emergency stop of a driver without a guard.
 
@@ -60,8 +60,9 @@ class GuardLog:
         self._since = now
 
     def measure(self, now: float, passed: int | None = None) -> GuardStops | None:
-        """The stops until the time `now` (s) of the clock that measures durations; None if there was no stop.
+        """The stops so far, with durations until `now`; None if there was no stop.
 
+        now     time (s) of the clock that measures durations
         passed  number of commands that the guard passed on so far; None if it is not known
         """
         if self.stops is None:

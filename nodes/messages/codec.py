@@ -153,7 +153,10 @@ def _why_none(kind: type[Message], payload: bytes, error: Exception) -> str:
 
 
 def _not_a_list(message: Message) -> str:
-    """Text such as "field 'value' of Twist" with the first field of a message that is not a flat list but should be."""
+    """Text that names the first field of a message that should be a flat list of numbers and is not.
+
+    An example is "field 'value' of JointCommand"; "a field of JointCommand" if no such field is found.
+    """
     for field in msgspec.structs.fields(message):
         value = getattr(message, field.name)
         is_list = isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1

@@ -35,7 +35,7 @@ class PlottedValues:
         return bool(self._values)
 
     def add(self, name: str, value: Any) -> None:
-        """Add a number or a vector. The value replaces an earlier value of the same name, if that was not taken yet."""
+        """Add a number or a vector. It replaces a value that was added with the same name since the last `take`."""
         if type(value) is not float:
             try:
                 value = _numbers(value)
@@ -56,7 +56,12 @@ class PlottedValues:
         return message
 
     def _is_new(self, name: str, shape: int) -> bool:
-        """Whether values of `name` may have this shape from now on; if not, `refuse` is called with the reason."""
+        """Whether `name` is a valid new name with a valid shape; if so, its later values must have the same shape.
+
+        Otherwise, `refuse` is called with the reason.
+
+        shape  SCALAR, or the length of the vector
+        """
         if name in self._shapes:
             reason = f"{name!r} is {_text(shape)}, and was {_text(self._shapes[name])} before; give it another name"
         elif not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= LONGEST_NAME:

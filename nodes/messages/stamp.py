@@ -58,7 +58,7 @@ class SequenceTracker:
     def is_new(self, topic: str, seq: int) -> bool:
         """Whether `seq` is higher than all earlier numbers on the topic.
 
-        If so, `seq` is recorded, and the numbers that are missing before it are counted as lost.
+        If so, `seq` is recorded, and the numbers between the previous highest number and `seq` are counted as lost.
         """
         last = self._last.get(topic)
         if last is not None:

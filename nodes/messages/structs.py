@@ -16,7 +16,7 @@ Outcome = Literal["passed", "failed", "not certain"]
 
 
 class Message(msgspec.Struct, kw_only=True, gc=False):
-    """Fields of every message. The runner fills in these fields, so that a node need not.
+    """Fields of every message. The program that runs a node fills in these fields, so that the node need not.
 
     timestamp  time (s), 0 to 9e9: simulation time, unless the message has a field `clock` that names another clock; the
                runner does not overwrite a timestamp that the node has set, not even 0.0
@@ -346,7 +346,9 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class GuardStops(msgspec.Struct, kw_only=True):
-    """Stops of a robot by one node: controlled stops by its guard or, for a driver without a guard, emergency stops.
+    """Stops of a robot by one node: controlled stops by the node's guard (the limits of a driver's commands).
+
+    For a driver without a guard, these are the emergency stops.
 
     count         number of stops
     stopped_s     total duration of the stops so far, s
@@ -445,8 +447,8 @@ class PlotValues(Message, kw_only=True):
 class PeerClock(Message, kw_only=True):
     """One round trip to another node's clock, and the estimate of that clock from the latest round trips.
 
-    The asker's clock starts at the time of its computer's wall clock and then runs without jumps. A later adjustment of
-    this wall clock does not change the asker's clock, so that the peer's clock does not seem to jump.
+    The asker's clock starts at the wall-clock time of the asker's computer and then runs without jumps. It ignores
+    later adjustments of this wall clock. Otherwise, the peer's clock would seem to jump at such an adjustment.
 
     asker          node that made the round trip
     peer           node whose clock was read

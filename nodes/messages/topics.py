@@ -1,7 +1,7 @@
 """The topic table: message type and quality of service of each topic.
 
-Names resolve as in ROS: "state" in the table of a node that works on robot "charmie" is "charmie/state"; a name with
-a leading slash ("/status") is used without the slash. The name of a topic that belongs to one node contains the node's
+Names resolve as in ROS: if a node of the robot "charmie" declares the topic "state", the full name is "charmie/state".
+A name with a leading slash ("/status") is used without the slash. The name of a topic of one node contains the node's
 name: "charmie/my_controller/plot". Two topics are the same only if their whole names are equal.
 """
 
@@ -100,7 +100,7 @@ def known_topics() -> dict[str, Topic]:
 
 
 def lookup(topic: str) -> Topic | None:
-    """Table row of a full topic name, None for a topic that is not in the table."""
+    """Row of the topic table for the full name of a topic; None for a topic that is not in the table."""
     if topic in GLOBAL_TOPICS:
         return GLOBAL_TOPICS[topic]
     robot, _, leaf = topic.rpartition("/")

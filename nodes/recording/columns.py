@@ -1,4 +1,4 @@
-"""Converts the messages of one topic, as plain data, to arrays: one column per field, one row per message."""
+"""Converts the messages of one topic, given as dictionaries, to arrays: one array per field, one row per message."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Columns(dict[str, NDArray[Any]]):
 
 
 def is_constant(values: NDArray[Any]) -> bool:
-    """Whether a column of vectors stores one vector in memory for all its rows."""
+    """Whether all rows of a column of vectors share one vector in memory, because all these vectors are equal."""
     return values.ndim == 2 and len(values) > 0 and values.strides[0] == 0
 
 
@@ -94,10 +94,11 @@ def _values(rows: list[dict[str, Any]], name: str) -> list[Any]:
 
 
 def labelled(fields: Columns) -> Iterator[tuple[str, NDArray[Any]]]:
-    """(heading, (n,) array) of each column of numbers, text or objects.
+    """Yield (heading, (n,) array) for each column of a table with one row per message.
 
-    A vector field becomes one column per vector entry. The heading is "position[arm]" if the messages name the entries
-    and the names are the same in all messages, otherwise "position[0]".
+    A vector field becomes one column per vector entry. The heading is "position[arm]" if the field `name` of the
+    messages names the entries and is the same in all messages; otherwise it is "position[0]". A field `name` that gives
+    the headings has no column.
     """
     names = _constant_names(fields)
     for field, values in fields.items():
@@ -125,7 +126,8 @@ def _constant_names(fields: Columns) -> list[str] | None:
 def column(values: list[Any]) -> NDArray[Any]:
     """`values` as an array of integers, truth values, text, floats or vectors.
 
-    In an array of floats, None becomes NaN. Values of which none of these types fits all become an array of objects.
+    In an array of floats, None becomes NaN. If no single one of these types fits all values, the result is an array of
+    objects.
     """
     kinds = set(map(type, values))
     if kinds == {int}:

@@ -38,7 +38,8 @@ def compare(first: str | os.PathLike[str], second: str | os.PathLike[str], run: 
                  only one recording has
     cut_off      paths of the truncated files, in which the end of the run is missing
 
-    Raises RecordingError for a file that is no recording, lacks messages before its end, or has no states.
+    Raises RecordingError for a file that is no recording, for a recording that lacks messages before its end, and for a
+    recording without states of a robot.
     """
     one, two = (read_recording(path, run=-1 if run is None else run, warn=False) for path in (first, second))
     for recording in (one, two):

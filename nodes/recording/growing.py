@@ -24,7 +24,7 @@ Values = NDArray[Any]
 
 @dataclass
 class Piece:
-    """Consecutive messages of a recording as arrays, with what is known of the recording once these messages are read.
+    """Consecutive messages of a recording as arrays, and properties of the recording up to the last of these messages.
 
     parts  (topic, index of the run, columns) of the messages; the index is None for latched topics, whose messages
            belong to all runs
@@ -195,7 +195,8 @@ class GrowingColumns:
 class GrowingRecording:
     """The part of a recording that was read so far, for one run.
 
-    run     number of the run, from 1; -1 for the last run, so that each new run replaces the messages of the run before
+    run     number of the run, from 1; -1 for the last run: when a new run begins, the messages of the earlier run are
+            dropped
     whole   whether the file was read to its end
     share   share of the run that was read so far, estimated by bytes; 1 for a run that was read to its end
     """
@@ -230,10 +231,10 @@ class GrowingRecording:
         self.share = 1.0 if has_ended else (piece.read - self._began) / max(1, piece.size - self._began)
 
     def recording(self) -> Recording:
-        """The recording so far. Its attributes describe the part of the file that was read, also `holes` (missing
-        messages).
+        """The recording, with the messages that were read so far.
 
-        Raises RecordingError if the whole recording has no run with the wanted number.
+        Its attributes are those of the latest piece. Raises RecordingError if the whole file was read and has no run
+        with the requested number.
         """
         last = self._last
         if last is None:
@@ -282,7 +283,7 @@ def _objects(rows: list[Any]) -> Values:
 
 
 def _absent(like: Values, count: int, is_key: bool) -> Values:
-    """Rows for `count` messages that lack a field, with what the function `columns` writes for a missing value.
+    """Rows of a field for `count` messages without this field, with the missing values that `columns` writes.
 
     like    rows of the same field in other messages
     is_key  whether the field is an entry of a dictionary; a row then has as many missing values as a row of `like`

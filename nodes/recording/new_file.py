@@ -24,7 +24,8 @@ def new_file(path: str | os.PathLike[str], is_complete: Callable[[Path], bool] |
     After an error the temporary file is removed, and an earlier file at `path` is unchanged. A device or a pipe is
     written directly.
 
-    is_complete  function that returns whether the file at a path is complete, for libraries that report no error
+    is_complete  function that returns whether the file at a path is complete; needed if a library writes the file and
+                 reports no error when the disk is full
 
     Raises NotWrittenError, with the path and the reason, if the file cannot be written.
     """
@@ -58,7 +59,7 @@ def write_file(path: str | os.PathLike[str], content: bytes | str) -> None:
 
 
 def _refusal(part: Path) -> OSError | None:
-    """The error with which the disk refuses more bytes of a file; None if it takes them."""
+    """The OSError raised when more bytes are written to a file, for example on a full disk; None if none is raised."""
     try:
         with part.open("ab", buffering=0) as file:
             rest = PROBE_BYTES

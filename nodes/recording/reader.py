@@ -108,7 +108,7 @@ class RecordingFile:
 
     The attributes are complete after the iteration.
 
-    metadata          the run's metadata as written; {} if they are damaged
+    metadata          the run's metadata without the protocol version; {} if no copy of the metadata is intact
     metadata_damaged  whether the metadata were damaged
     holes             missing messages, in file order
     damage            short descriptions of damage that removed no message
@@ -167,9 +167,9 @@ class RecordingFile:
         self._name_other_encodings()
 
     def _checked(self, batch: Iterator[ReadMessage]) -> Iterator[ReadMessage]:
-        """The messages of a file without check records, which another program wrote, as far as they are JSON.
+        """Yield the JSON messages of a batch from a file without check records, which another program wrote.
 
-        Raises RecordingError for a message that is not valid.
+        Messages in other encodings are left out. Raises RecordingError for a JSON message that is not valid.
         """
         for channel, time_ns, payload in batch:
             if channel.encoding != "json":
@@ -189,7 +189,10 @@ class RecordingFile:
             yield channel, time_ns, payload
 
     def _name_other_encodings(self) -> None:
-        """Add the topics that are not JSON to `damage`. Raises RecordingError if the file has no other topics."""
+        """Add a text to `damage` that lists the topics whose messages are not JSON and were therefore left out.
+
+        Raises RecordingError if the file has no JSON messages.
+        """
         if not self._other_encodings:
             return
         named = ", ".join(f"{topic} in {code!r}" for topic, code in list(self._other_encodings.items())[:MOST_TOPICS])
@@ -416,9 +419,9 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Times are simulation seconds. `start_s`, `end_s` and `duration_s` ignore latched topics, because a latched message
     may be much older than the recording. `start_s` is the start of the first run, `end_s` the end of the last run, and
-    `duration_s` the sum of the runs' lengths. `rate_hz` is the number of messages of a topic per second, where the
-    duration of holes does not count; it is None for a topic that has fewer than two different times in every run.
-    `warning` is one line on what is missing or damaged; `holes` lists the missing messages.
+    `duration_s` the sum of the runs' lengths. `rate_hz` is the number of messages of a topic per second; the duration
+    of holes (missing messages) is left out of the time. It is None for a topic that has fewer than two different times
+    in every run. `warning` is one line on what is missing or damaged; `holes` lists the missing messages.
     """
     file = RecordingFile(path)
     cutter = RunCutter()

@@ -42,8 +42,8 @@ class RunCutter:
     """Finds the run of each message, given the messages in file order.
 
     A new run begins at a reset or restore event of the first robot in the file, or where the time of this robot's
-    states goes back. A message that another node stamped before this point, but that was written after this point, is
-    assigned to the earlier run.
+    states goes back. A message that follows this point in the file, but whose time belongs to the end of the earlier
+    run, is assigned to the earlier run.
 
     runs  the runs found so far
     """

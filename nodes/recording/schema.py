@@ -42,7 +42,10 @@ def json_schema(kind: type[Message]) -> bytes:
 
 
 def _simplified(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """A copy of the schema with references resolved, nullable numbers marked, and a plain "type" in every entry."""
+    """A copy of the schema with references resolved, nullable numbers marked, and a single "type" in each entry.
+
+    A value that may have several types, other than null, gets the schema {}, which every value satisfies.
+    """
     if "$ref" in schema:
         return _simplified(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if "anyOf" in schema:  # X | None

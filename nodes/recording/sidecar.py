@@ -50,7 +50,7 @@ def folders_of(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def sidecar_is_damaged(path: str | os.PathLike[str]) -> bool:
-    """Whether a sidecar file exists and cannot be read."""
+    """Whether a recording has a sidecar file that is damaged: one that is not JSON, or has a wrong checksum."""
     return sidecar_path(path).is_file() and read_sidecar(path) is None
 
 

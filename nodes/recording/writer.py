@@ -273,10 +273,10 @@ class RecordingWriter:
     def write(self, topic: str, message: Message, log_time_s: float) -> None:
         """Add one message. Raises ValueError for a time that cannot be recorded, and OSError if the disk is full.
 
-        While at most MAX_BACKLOG_BYTES are queued, a message that raises OSError stays in the queue, and the next flush
-        tries again to write the queue. While more bytes are queued, `write` first tries to write the queue; if that
-        fails, `write` drops the new message and raises OSError. The attribute `messages` counts the messages that were
-        not dropped. Readers of the file detect that the dropped messages are missing.
+        An OSError does not lose the message while at most MAX_BACKLOG_BYTES are queued: the message stays in the queue,
+        which the next flush tries to write again. If more bytes are queued, `write` first tries to write the queue; if
+        this fails, `write` drops the new message and raises OSError. The attribute `messages` counts the messages that
+        were not dropped. Readers of the file detect that the dropped messages are missing.
         """
         if not 0.0 <= log_time_s <= LATEST_S:
             raise ValueError(f"{topic}: time {log_time_s} s cannot be recorded; it must be in 0 .. {LATEST_S:g} s")
@@ -332,7 +332,7 @@ class RecordingWriter:
     def take_place(self, *, flush: bool = True) -> None:
         """Flush, then rename the file to `path`; a recording already at `path` is renamed to `before_path(path)`.
 
-        May be called again after an OSError.
+        Does nothing if the file already has its final name. May be called again after an OSError.
 
         flush  False: rename without flushing
         """

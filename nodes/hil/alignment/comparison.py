@@ -1,5 +1,6 @@
 """Comparison of measured and predicted positions, joint by joint: bias, RMS, maximum, delay, coherence, dead
-encoders."""
+encoders.
+"""
 
 from __future__ import annotations
 
@@ -81,9 +82,9 @@ class Comparison:
     unpaired  number of instants of the stream with the lower rate that have no partner, because the other stream had
               ended or has a gap
     left_out  joints that only one of the two streams has
-    delay_uncertainty_s  part of a delay (s) that irregular times may explain
-    pairs_if_delayed  pairs after correction of a common delay that is not certain, because irregular times may explain
-                      it; None if there is no such delay
+    delay_uncertainty_s  delay (s) that irregular times of the measurement alone may cause (see `compare`)
+    pairs_if_delayed  pairs after correction of a common delay that irregular times alone may cause. This delay is not
+                      corrected in `pairs`. None if there is no such delay
     """
 
     names: tuple[str, ...]
@@ -99,7 +100,7 @@ class Comparison:
 
 
 def no_irregularity(time: Floats) -> Floats:
-    """Zeros (n,): the irregularity of times that are all regular, at the instants `time` (n,)."""
+    """Irregularity (n,) in s of a measurement with regular times: zero at each of the instants `time` (n,)."""
     return np.zeros(len(time))
 
 
@@ -155,10 +156,13 @@ def compare(
 
 
 class RegularPairing:
-    """Pairs of regular instants only; of all instants, if fewer than FEWEST_REGULAR are regular.
+    """Pairs two streams like `Pairing`, but keeps only the regular instants.
 
-    time     instants of the pairs without a delay (n,) in s
-    uncertainty_s  mean irregularity (s) of the instants in use
+    An instant is regular if its irregularity `irregular_s` (see `compare`) is at most REGULAR_S. If fewer than
+    FEWEST_REGULAR instants are regular, all instants are kept.
+
+    time           (n,) instants (s) of the pairs for a delay of 0
+    uncertainty_s  mean irregularity (s) of the kept instants
     """
 
     def __init__(self, pairing: Pairing, irregular_s: Callable[[Floats], Floats], time: Floats) -> None:
@@ -252,7 +256,8 @@ def delay_of(
 
 def _correlation(pairs: Pairs, joint: int) -> float:
     """Correlation coefficient of one joint's measured and predicted positions; NaN if one of them is
-    constant."""
+    constant.
+    """
     if len(pairs.time) < FEWEST_PAIRS:
         return float("nan")
     m, p = pairs.measured[:, joint], pairs.predicted[:, joint]

@@ -22,10 +22,10 @@ SETTLING_S = 0.5  # time in which a servo settles after a pause or a standstill
 
 
 class SampleAges:
-    """Bound of the ages of samples, the times from the measurement of a sample to its stamp, from the stamps alone.
+    """Estimates from the stamps alone how old each sample may be. The age is the time from measurement to stamp.
 
-    After a pause, a sample may be as old as the pause is longer than usual. The samples of a burst that follows are
-    each younger by the usual spacing.
+    The first sample after a pause may be as old as the excess length of the pause, which is the pause minus the usual
+    spacing. If a burst of samples follows, the bound decreases with each sample by about the usual spacing.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class SampleAges:
 
 
 class RecentLargest:
-    """Largest of the values of the latest `window_s` seconds."""
+    """Running maximum of a quantity over the latest `window_s` seconds."""
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s
@@ -79,7 +79,7 @@ class RecentLargest:
 
 
 def old_samples(stamps: Floats) -> NDArray[np.bool_]:
-    """Whether each sample follows a pause and may be as old as the pause, (n,) bool.
+    """Whether each sample may be older than usual because it follows a pause of the stamps, (n,) bool.
 
     stamps  (n,) stamps of one clock (s), in the order of publication
     """
@@ -88,9 +88,10 @@ def old_samples(stamps: Floats) -> NDArray[np.bool_]:
 
 
 def standstill(at: Floats, sent: Floats, time: Floats, rate: float) -> Floats:
-    """Time (n,) in s by which the simulation fell behind the clock within the latest SETTLING_S before the instants.
+    """Simulation time (n,) in s by which the simulation fell behind real time in the SETTLING_S before each time `at`.
 
-    The time before the second state does not count, because a simulation waits for its start at the first state.
+    Real time is that of the simulation server's clock, multiplied by `rate`. The time before the second state does not
+    count, because a simulation waits for its start at the first state.
 
     at    (n,) simulation times (s)
     sent  (m,) times of the simulation server's clock (s) at which it sent its states, increasing
@@ -108,10 +109,10 @@ def standstill(at: Floats, sent: Floats, time: Floats, rate: float) -> Floats:
 
 
 def paused(time: Floats) -> Floats:
-    """Sum (n,) in s of the excess lengths of the gaps of a stream that ended within the latest SETTLING_S before each
-    sample, the sample included.
+    """Sum (n,) in s of the excess lengths of the recent gaps before each sample of a stream.
 
-    While its samples paused, a robot may not have applied the commands that were sent to it.
+    A gap is recent if it ended at the sample or at most SETTLING_S before the sample. The excess length is the gap
+    minus the usual spacing. During a gap, a robot may not have applied the commands that were sent to it.
 
     time  simulation times of the samples (n,) in s, increasing
     """

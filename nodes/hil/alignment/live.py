@@ -152,8 +152,8 @@ class JointSums:
     The sums are those of the differences r, measured minus predicted position (rad or m), and of the predicted
     velocities v (rad/s or m/s).
 
-    uncertainties  uncertainty of each error measure due to the uncertain time of the stamps, as two standard
-                   deviations, and due to irregular times
+    uncertainties  uncertainty of each error measure. It includes two standard deviations of the stamps' simulation
+                   time, and the irregularity of the times (see `add`)
     """
 
     def __init__(self) -> None:
@@ -171,7 +171,8 @@ class JointSums:
         sigma_s      standard deviation of the instant (s)
         time         simulation time of the pair (s)
         irregular_s  time (s) for which, shortly before, the robot may have moved while the model did not, or the
-                     reverse. The robot may be off by this time at the largest recent velocity
+                     reverse. The measured position may therefore be off by irregular_s times the largest recent
+                     predicted velocity
         """
         uncertainty = 2.0 * sigma_s * abs(v) + irregular_s * self._rates.add(time, abs(v))
         self.largest_certain = max(self.largest_certain, abs(r) - uncertainty)
@@ -212,9 +213,9 @@ class JointSums:
     def delay_s(self) -> float | None:
         """Delay d (s) of the measurement, from a fit of -d v to r.
 
-        r are the measured minus the predicted positions, v the predicted velocities.
-
-        None if the fit explains less than half of the variance of r.
+        r are the measured minus the predicted positions, v the predicted velocities. The delay is positive if the
+        measurement lags behind the prediction. None if the joint hardly changes its velocity, or if the fit explains
+        less than half of the variance of r.
         """
         n = self.n
         var_r, var_v = self._rr / n - self.bias**2, self._vv / n - (self._v / n) ** 2

@@ -297,8 +297,10 @@ class LiveAlignment:
             self._pauses.append((time, time - last - usual))
 
     def irregular_s(self, time: float) -> float:
-        """Time (s) by which the simulation fell behind the clock, plus excess length of the gaps of the measured
-        states, within the latest SETTLING_S before the simulation time `time` (s).
+        """Irregularity (s) of the measurement in the SETTLING_S before the simulation time `time` (s).
+
+        It is the time by which the simulation fell behind the server's clock, plus the excess length of the gaps
+        between measured states.
         """
         paused = sum(length for end, length in self._pauses if time - SETTLING_S < end <= time)
         return self._behind_s(time) + paused

@@ -63,9 +63,10 @@ class ClockNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordedClock:
-    """A peer's clock over a whole recording, with one clock model for each section between two clock jumps.
+    """Clock of a node (the peer) over a whole recording, with one clock model for each section between two clock jumps.
 
-    Times are in s, counted from the local time `origin_ns`.
+    Local times are those of the node that made the round trips to the peer. Times are in s, counted from the local
+    time `origin_ns`.
     """
 
     def __init__(self, rows: Columns, peer: str, origin_ns: int) -> None:
@@ -131,7 +132,8 @@ class Placement:
 
     time          (n,) simulation times (s), NaN where unknown
     sigma_s       (n,) standard deviations of these times (s) due to the clocks, NaN where unknown
-    behind_s      (n,) times by which the simulation fell behind the clock shortly before (s), NaN where unknown
+    behind_s      (n,) times (s) by which the simulation fell behind real time shortly before each message, NaN where
+                  unknown
     note          estimate of the clock
     """
 
@@ -153,7 +155,10 @@ def simulation_time(recording: Mapping[str, Columns], topic: str, what: str) -> 
 
 
 def place(recording: Mapping[str, Columns], topic: str, what: str) -> Placement | None:
-    """Place a topic's messages in simulation time. Arguments, None and errors are those of `simulation_time`."""
+    """Simulation times of a topic's messages, with their uncertainties.
+
+    Arguments and errors are those of `simulation_time`. Returns None for a topic stamped in simulation time.
+    """
     columns = recording[topic]
     stamped = set(columns["clock"].tolist()) if "clock" in columns else {""}
     if stamped == {""}:
@@ -214,7 +219,7 @@ def place(recording: Mapping[str, Columns], topic: str, what: str) -> Placement 
 
 
 def _standstill(at: Floats, sent: Floats, time: Floats) -> Floats:
-    """Time (n,) in s by which the simulation fell behind the clock shortly before the simulation times `at` (n,).
+    """Time (n,) in s by which the simulation fell behind real time shortly before the simulation times `at` (n,).
 
     It is computed from the states after the last reset, by `irregularities.standstill`.
 

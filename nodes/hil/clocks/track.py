@@ -25,8 +25,9 @@ KEPT = 128  # round trips kept: a minute at 2 Hz
 
 
 class ClockTrack:
-    """Estimate of one peer's clock. Arguments named `local_s` are times of the local clock (s), and arguments named
-    `peer_s` are times of the peer's clock (s).
+    """Estimate of the clock of another node, the peer.
+
+    Arguments named `local_s` are times of the local clock (s), arguments named `peer_s` times of the peer's clock (s).
 
     clock   current clock model, in times counted from `origin_s`; None while there are too few round trips
     steps   number of jumps of the peer's clock
@@ -120,7 +121,7 @@ class ClockTrack:
 
 
 class ClockTracks(dict[str, ClockTrack]):
-    """Estimates of the clocks of all peers, by peer."""
+    """Estimates of the clocks of all nodes to which round trips are made: {name of the node: its `ClockTrack`}."""
 
     def add(self, reading: PeerClock) -> Iterator[tuple[str, Message]]:
         """Add a round trip. Yields the (topic, message) pairs to publish.
@@ -149,7 +150,7 @@ class ClockTracks(dict[str, ClockTrack]):
 
 
 def exchange(reading: PeerClock, origin_ns: int = 0) -> Exchange:
-    """The four times of a round trip (s), counted from the reading `origin_ns` (ns) of the clock that gave them."""
+    """The four times of a round trip in s, each by the clock that measured it and counted from `origin_ns` (ns)."""
     times = (reading.asked_ns, reading.received_ns, reading.answered_ns, reading.heard_ns)
     return Exchange(*(1e-9 * (each - origin_ns) for each in times))
 

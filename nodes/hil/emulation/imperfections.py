@@ -102,7 +102,7 @@ def quantize(values: Floats, step: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class OwnClock:
-    """A clock that shows t + offset_s + drift t at simulation time t (s), and step_s more from t = step_at_s on."""
+    """A clock that reads t + offset_s + drift t at simulation time t (s), plus step_s from t = step_at_s on."""
 
     offset_s: float = 0.0
     drift: float = 0.0

@@ -22,7 +22,10 @@ KEPT = 64  # frames of which the quickest determines the board's clock
 
 
 def difference(now: int, before: int, bits: int) -> int:
-    """now - before of counters that wrap around at 2**bits, in the range -2**(bits - 1) .. 2**(bits - 1) - 1."""
+    """Change from `before` to `now` of counters that wrap around at 2**bits.
+
+    The result is in the range -2**(bits - 1) .. 2**(bits - 1) - 1.
+    """
     half = 1 << (bits - 1)
     return (now - before + half) % (2 * half) - half
 

@@ -27,7 +27,7 @@ EVERY = "*"  # name for every body, joint or actuator that is not named explicit
 class PlantPerturbation(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Deviations of the robot from its model, by default none.
 
-    In a table by body, joint or actuator, the name "*" stands for every name that the table does not list.
+    The tables have names of bodies, joints or actuators as keys. The key "*" stands for all names not in the table.
     """
 
     parameters: dict[str, float | str] = {}  # parameters of the robot that replace those of the launch file
@@ -232,7 +232,7 @@ class Plant:
 
 
 class _Dynamics:
-    """Accelerations of all joints (n,) at a given state as a function of the actuators' efforts."""
+    """Computes the accelerations of all joints (n,) from a state and the efforts of the actuators."""
 
     def __init__(self, system: System) -> None:
         n, rows = system.n_q, system.max_rows

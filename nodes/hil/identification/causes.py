@@ -72,8 +72,9 @@ class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
                errors were estimated from the measured velocities and are already removed from the residual. None for
                stamps in simulation time
     why_not    one line that says why no cause can be determined; "" if causes can be determined
-    sampling   power of the effort residual that the model itself has at the stamps of the measurement, relative to the
-               power of the residual, from which it is already removed. None if the model's states are not known there
+    sampling   power of the effort errors due to the sampling alone, relative to the power of the residual. These errors
+               are the effort residual of simulated states at the stamps of the measurement, and are already removed
+               from the residual. None if there are no such states
     """
 
     causes: list[Hint] = []
@@ -93,8 +94,9 @@ class Search:
     independent  number of the n k samples that count as independent
     possible     function (cause, value) that tells whether the cause can have this value; causes with impossible values
                  are excluded
-    removed      (n, k) effort errors that do not come from the robot, each with its own reason, which were removed from
-                 `residual`; these errors make the causes less certain. None for a reason that does not apply
+    removed      effort errors (n, k) that were already removed from `residual` because they do not come from the robot,
+                 one array for each source of errors; None for a source that does not apply. They make the causes less
+                 certain
     """
 
     def __init__(
@@ -139,16 +141,14 @@ class Search:
 
     @property
     def shares(self) -> tuple[float | None, ...]:
-        """Power of each of the removed effort errors, relative to the power of the residual; None for a reason that
-        does not apply.
-        """
+        """Power of each array of `removed`, relative to the power of the residual; None where the array is None."""
         return tuple(None if each is None else self._share(each) for each in self._removed)
 
     def _share(self, removed: Floats) -> float | None:
         return float(removed @ removed) / self._power if self._power > 0.0 else None
 
     def _evidence(self, worse: float, better: float) -> float:
-        """Twice the log likelihood ratio of two fits.
+        """Twice the log likelihood ratio of two fits; positive if the fit `better` leaves less unexplained.
 
         worse, better  fractions of the residual's power that the two fits leave unexplained
         """

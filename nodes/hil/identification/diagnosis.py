@@ -79,7 +79,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     is_certain: bool = True
 
     def without_certainty(self) -> Diagnosis:
-        """The same diagnosis, in which no finding that exceeds its limit is certain."""
+        """Copy of the diagnosis in which all findings that exceed their limits are marked as not certain."""
         findings = [
             msgspec.structs.replace(each, failed=False, certain=False) if each.failed else each
             for each in self.findings
@@ -101,8 +101,9 @@ def diagnose(
     sliding        joints whose positions are in metres
     clock_sigma_s  standard deviation of the stamps' simulation time (s); a delay of less than twice this value is not
                    reported
-    irregular_s    (time by which the simulation fell behind the clock, excess length of pauses of the samples), (n,)
-                   each in s, shortly before each pair of the comparison; None if times are regular
+    irregular_s    (behind, paused), (n,) each in s for the n pairs of the comparison: time by which the simulation
+                   fell behind real time shortly before the pair, and total excess length of the pauses of the samples
+                   in the same interval; None if times are regular
     """
     slides = set(sliding)
     uncertainties = _Uncertainties(comparison, clock_sigma_s, irregular_s)
@@ -164,7 +165,10 @@ class _Uncertainties:
         return self._least[excess.joint, excess.figure] > excess.limit
 
     def weigh(self, finding: Finding, exceeded: Iterable[Excess], limits: Limits) -> Finding:
-        """The finding, not certain and with the reason in its text if inexact times may explain it."""
+        """The finding, marked as not certain if inexact times may explain it; otherwise unchanged.
+
+        If such a finding is about positions, the reason is added to its text.
+        """
         if not finding.failed or not finding.certain:
             return finding
         if finding.kind == "delay":
@@ -189,7 +193,7 @@ class _Uncertainties:
 
 
 def _least_errors(residual: Floats, off: Floats) -> dict[str, Floats]:
-    """Least error measures, {figure: (k,)}, of residuals that may each be off.
+    """Lower bounds {error measure: (k,)} of the error measures of k joints whose residuals are uncertain.
 
     residual  measured minus predicted positions (n, k)
     off       sizes (n, k) by which irregular times may change the residuals
@@ -355,8 +359,8 @@ def _biases(
 ) -> Iterator[Finding]:
     """Yield findings about constant position errors.
 
-    If a model error was found that explains position errors, a constant error of a joint is reported only if the
-    efforts show an offset of this joint's encoder.
+    A constant error above its limit is usually reported as an offset of the joint's encoder. If a model error that can
+    cause position errors was found, the constant error is reported only if the efforts also show this offset.
 
     hints   model errors that would explain the effort residual
     found   findings so far

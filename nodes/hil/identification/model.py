@@ -21,7 +21,7 @@ ANGLE_STEP = 1e-5  # rad or m, for central differences over positions
 
 
 class NoModelError(ValueError):
-    """Raised if a model cannot give efforts along a motion, with a one-line reason."""
+    """Raised if a model's efforts along a measured motion cannot be computed, with a one-line reason."""
 
 
 def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
@@ -98,9 +98,9 @@ class Efforts:
         return found
 
     def per_mass(self, body: str, q: Floats, v: Floats, a: Floats) -> Floats:
-        """d effort / d (relative mass of a body), (n, k).
+        """Derivative (n, k) of the efforts with respect to the relative mass of a body, in N m or N.
 
-        The inertia of the body changes in proportion to its mass; its centre of mass stays.
+        The body's inertia changes in proportion to the mass; the centre of mass is fixed in the body.
         """
         names = self.system.tunable_names
         places = [names.index(f"{body}/{each}") for each in ("mass", *INERTIA)]
@@ -113,7 +113,9 @@ class Efforts:
             self._p[:] = kept
 
     def per_position(self, joint: int, q: Floats, v: Floats, a: Floats) -> Floats:
-        """d effort / d (position of one joint), (n, k), at unchanged velocities and accelerations.
+        """Derivative (n, k) of the efforts with respect to the position of one joint.
+
+        Velocities and accelerations are unchanged.
 
         This is the effect of an offset of the joint's encoder.
         """

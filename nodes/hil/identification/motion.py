@@ -28,7 +28,7 @@ class Motion:
     effort   (n, k) mean efforts between the two stamps
     parts    slices of the n midpoints, one per section without a gap
     rate_hz  sampling rate (Hz)
-    rate     (n, k) change of the positions between two stamps, per second
+    rate     (n, k) difference of the positions at the two stamps / time between the stamps (rad/s or m/s)
     """
 
     time: Floats
@@ -48,7 +48,7 @@ class Motion:
 
 @dataclass(frozen=True)
 class Applied:
-    """Tells how to determine the efforts that acted between two samples of the measurement.
+    """Determines the efforts that acted between two samples of the measurement.
 
     hold_s   time (s) for which a commanded effort is constant: the time step of the simulation. The effort in a
              measured sample at time t acted from t - hold_s, or from the previous sample if that is later, until t
@@ -168,10 +168,10 @@ class Band:
 
 
 def passed(motion: Motion, band: Band) -> Floats:
-    """True time that passed per second of the time stamps, (n,); 1 where the stamps are exact.
+    """Ratio (n,) of the actual time between two samples to the difference of their stamps; 1 for exact stamps.
 
-    It is estimated as the velocities computed from positions and stamps, divided by the measured velocities. One
-    least-squares factor fits all joints. The result is set to 1 while the robot is at rest.
+    The ratio is estimated by least squares over all joints: it is the factor by which the measured velocities are
+    multiplied to fit the velocities computed from positions and stamps. It is set to 1 while the robot is at rest.
     """
     change, square = motion.rate * motion.v, motion.v * motion.v
     product, size = (band.smooth(each.sum(axis=1)) for each in (change, square))

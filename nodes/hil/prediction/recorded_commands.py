@@ -93,10 +93,10 @@ def _missing_commands(commands: Columns) -> str:
 
 
 def _commands_at_unknown_times(commands: Columns, times: Floats) -> str:
-    """One line about applied commands that acted at unknown instants between known ones; "" if there are none.
+    """One line about applied commands whose simulation times are unknown; "" if this is of no consequence.
 
-    The model applies such a command together with the command before it. This is of no consequence if the stamps of the
-    two, or the known instants around it, are at most UNKNOWN_S apart.
+    The model applies a command with an unknown time together with the previous command. This is of no consequence if
+    the stamps of the two commands, or the known times before and after the unknown one, are at most UNKNOWN_S apart.
 
     times  simulation times of the commands (s), NaN where unknown
     """

@@ -19,7 +19,10 @@ BINS = 80
 
 
 def rows_of(times: Mapping[str, TurnTimes]) -> list[tuple[str, ...]]:
-    """Rows of a table, one per node: name, number of turns (lockstep steps), and quantiles of their durations (us)."""
+    """Rows of a table, one per node: its name, its number of turns (lockstep steps), and quantiles of their durations.
+
+    All entries are text, such as "12.3 us"; a quantile without turns is "-".
+    """
     found = []
     for name, each in times.items():
         quantiles = (each.quantile_s(share) for _, share in QUANTILES)

@@ -1,6 +1,6 @@
-"""Launch plan in which a second build of a controller, for another processor, runs beside the first in lockstep.
+"""Launch plan that runs a controller twice in lockstep: its usual program, and its program for another processor.
 
-Both builds receive the same messages in each lockstep step.
+Both programs receive the same messages in each lockstep step.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ RECORDER = "processor_recorder"
 
 
 def plan_of_processors(plan: Plan, name: str, program: Path, emulator: str, recording: Path) -> tuple[Plan, str]:
-    """Add another build of a controller to a lockstep plan. Returns (extended plan, name of the additional node).
+    """Add a controller's program for another processor to a lockstep plan. Returns (new plan, name of the added node).
 
-    The extended plan also has a recorder. The simulation obeys the commands of node `name`; the commands of the
-    additional node are only recorded, as `raw_command`.
+    The new plan also has a recorder. The simulation obeys the commands of node `name`; the commands of the
+    added node are only recorded, as `raw_command`.
 
     name       node of the plan that runs a program and publishes "command" only
     program    the same controller, built for another processor

@@ -33,8 +33,8 @@ class TimeIrregularities:
     """Irregularities of the times of a stream; (n,) each, in s.
 
     time        simulation times of the n samples
-    behind_s    times by which the simulation fell behind the clock shortly before
-    paused_s    excess lengths of the pauses of the samples shortly before
+    behind_s    times by which the simulation fell behind real time shortly before each sample
+    paused_s    total time by which the pauses shortly before each sample were longer than usual
     """
 
     time: Floats
@@ -46,7 +46,7 @@ class TimeIrregularities:
         return np.interp(time, self.time, self.behind_s), np.interp(time, self.time, self.paused_s)
 
     def irregular_s(self, time: Floats) -> Floats:
-        """Sum of both at the simulation times `time` (m,)."""
+        """Sum (m,) of `behind_s` and `paused_s` at the simulation times `time` (m,)."""
         behind, paused_s = self.at(time)
         return behind + paused_s
 
@@ -189,7 +189,7 @@ def _since(source: Source, settle_s: float) -> Source:
 
 
 def _driven(recording: Recording, applied: str, recorded: Source, sim: Mapping[str, Any]) -> Source:
-    """Predicted stream: the model is simulated again with the commands that the robot applied.
+    """Stream predicted by a new simulation of the model with the commands that the robot applied.
 
     applied   topic of the applied commands
     recorded  predicted stream in the recording. This stream is the result if no applied commands are recorded and, with

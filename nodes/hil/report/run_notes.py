@@ -53,7 +53,7 @@ def run_notes(recording: Recording, state: str, plan: Mapping[str, Any], compare
 
 
 def guard_actions(recording: Recording, state: str) -> tuple[GuardActions, float]:
-    """What guards did in a recorded run, and the time (s) of the last simulated state.
+    """Return (what guards did in a recorded run, time in s of the last simulated state or 0 if there is none).
 
     state  topic of the simulated states
     """
@@ -85,7 +85,7 @@ def _is_left_out(value: object) -> bool:
 
 
 def _real_time(recording: Recording, state: str, speed: float, sim: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a note if the simulation was slower than planned.
+    """Yield a note if the simulation was slower than planned, or if it skipped the deadlines of time steps.
 
     state  topic of the simulated states
     speed  planned speed, in simulated seconds per wall-clock second

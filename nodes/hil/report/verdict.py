@@ -82,7 +82,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compared:
-    """A compared case: the verdict, and the results for the plots."""
+    """Comparison, diagnosis and verdict of a `Case` (see reading.py), as needed for the report and its plots."""
 
     def __init__(self, case: Case, limits: Limits) -> None:
         self.case = case
@@ -120,7 +120,7 @@ class Compared:
 
 
 def excess_lines(exceeded: Iterable[Excess], sliding: Collection[str]) -> list[str]:
-    """Texts of exceeded limits, in the words of `HilCompare`.
+    """One line for each exceeded limit, in the same form as the node HilCompare prints.
 
     sliding  joints whose positions are in metres
     """
@@ -128,7 +128,10 @@ def excess_lines(exceeded: Iterable[Excess], sliding: Collection[str]) -> list[s
 
 
 def delay_lines(verdict: Verdict) -> list[str]:
-    """One line per joint whose delay exceeds its limit, which begins with the way in which this is judged."""
+    """One line for each joint whose delay exceeds its limit.
+
+    A line begins with "beyond limits", "explained by another cause" or, for an outcome "not certain", "not judged".
+    """
     most, lines = verdict.limits.delay_ms * 1e-3, []
     for joint in verdict.joints:
         if joint.delay_s is None or abs(joint.delay_s) <= most:
@@ -162,7 +165,10 @@ def _outcome(found: Diagnosis, case: Case, comparison: Comparison) -> tuple[Outc
 
 
 def _missing(case: Case, comparison: Comparison) -> str:
-    """Text of the gaps of the measured stream; for streams of one run, also of a gap at the end of the run."""
+    """Text about the gaps of the measured stream; "" if no gap is long.
+
+    If both streams are from the same file, a gap at the end of the run counts, too.
+    """
     measured, predicted = case.measured, case.predicted
     ends = [float(measured.stream.time[-1]), float(predicted.stream.time[-1])]
     last = [Gap(*ends)] if measured.file == predicted.file else []

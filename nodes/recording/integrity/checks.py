@@ -81,8 +81,9 @@ def encode_check(check: Check) -> bytes:
 
 
 def decode_check(data: bytes, start: int = 0) -> tuple[Check, int] | None:
-    """(content of the check record whose magic bytes are at `start`, position of the end of this content); None if the
-    record is damaged or incomplete.
+    """Decode the content of a check record, which begins with its magic bytes at the position `start` of `data`.
+
+    Returns (content, position of its end), or None if the record is damaged or incomplete.
     """
     if len(data) - start < _FRAME.size:
         return None

@@ -136,7 +136,10 @@ class Scanner:
         self._finish()
 
     def _counted(self, chunk: list[RawMessage]) -> Iterator[ReadMessage]:
-        """The messages of a chunk with their channels; none of a chunk that is in the file twice or out of order."""
+        """Count the messages of a chunk, and yield (channel, log time in ns, payload) of each.
+
+        Nothing is yielded for a chunk that is in the file twice or out of order.
+        """
         if self._is_out_of_order(chunk):
             self._note_damage(OUT_OF_ORDER)
             self._is_displaced = True
@@ -380,7 +383,10 @@ class Scanner:
     # -- counting
 
     def _count(self, message: RawMessage) -> Channel | None:
-        """Count a message and return its channel. None for a message of an unknown channel, which cannot be read."""
+        """Count a message and return its channel; None for a message that is not used.
+
+        A message is not used if its channel is unknown, or if its sequence number was passed before (out of order).
+        """
         number, sequence, log_time, _ = message
         channel = self._channels.get(number) or self._known_channel(number)
         if channel.counted:
@@ -439,7 +445,7 @@ class Scanner:
         return place
 
     def _take_check(self, check: checks.Check) -> None:
-        """Compare the numbers of messages read with the numbers in a check record."""
+        """Compare the numbers of messages read with the numbers in a check record, and count the missing messages."""
         self._has_checks = True
         self._run_crc = check.run_crc
         if check.metadata is not None:
@@ -551,8 +557,9 @@ class Scanner:
         return end
 
     def _next_recording(self, until: int) -> int | None:
-        """Position of the first byte of another recording between the last confirmed record and `until`; None where
-        there is none.
+        """Position at which another recording begins between the last confirmed record and `until`; None if none does.
+
+        Another recording begins there if two files were concatenated; it is ignored.
         """
         start = self._verified
         while start < until:
@@ -632,9 +639,9 @@ class Scanner:
         return self._summary_found
 
     def _is_end(self, end: int) -> bool:
-        """Whether the part of the file that contains messages ends at the position `end`.
+        """Whether the part of the file that contains messages ends at `end`, where a record DATA_END ends.
 
-        Returns False if the record DATA_END, which marks the end of this part, is damaged.
+        Returns False if an intact chunk or check record follows: the supposed DATA_END is then damaged data.
         """
         summary = self._summary()
         if summary is not None and summary.start in (0, end):
@@ -683,12 +690,12 @@ class Scanner:
     def _settle_by(self, summary: Summary, is_open: list[_FoundHole]) -> None:
         """Compare the numbers of messages read with the file's statistics, and assign missing messages to a hole.
 
-        Messages that are already counted in a damaged hole are not assigned again. The other missing messages are
-        assigned to the damaged hole whose number of missing messages is unknown. If there are several such holes, they
-        are not assigned. If there is no such hole, they are missing after the last message, and are assigned to the
-        hole there, which is opened if there is none.
+        Missing messages that no hole counts yet are assigned to the one hole in `is_open` whose number of missing
+        messages is still unknown. If this number is unknown for several holes, the messages are not assigned. If it is
+        known for all holes, the messages are missing after the last message read, and are assigned to a hole there; if
+        there is no hole at this place, one is added.
 
-        is_open  the damaged holes, which are those with the cause "damaged"
+        is_open  holes with the cause "damaged", in file order
         """
         assert summary.counts is not None
         missing: dict[str, int] = {}
@@ -728,6 +735,11 @@ class Scanner:
 
 
 def _contains(hole: Hole, span_s: tuple[float, float]) -> bool:
-    """Whether the times from the first to the last of `span_s` (s) are within a hole."""
+    """Whether a time span lies within a hole (missing messages).
+
+    A hole at the beginning or at the end of the file has no bound on that side.
+
+    span_s  first and last time of the span, s
+    """
     first, last = span_s
     return (hole.start_s is None or hole.start_s <= first) and (hole.end_s is None or last <= hole.end_s)
