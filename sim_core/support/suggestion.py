@@ -8,15 +8,9 @@ from collections.abc import Callable, Iterable
 
 
 def nearest(word: object, known: Iterable[object], cutoff: float = 0.6) -> str:
-    """The known name most similar to `word`; "" if no known name has at least the similarity `cutoff` (0 .. 1).
-
-    Upper and lower case count as equal.
-    """
-    names: dict[str, str] = {}
-    for name in map(str, known):
-        names.setdefault(name.lower(), name)
-    near = difflib.get_close_matches(str(word).lower(), names, n=1, cutoff=cutoff)
-    return names[near[0]] if near else ""
+    """The known name most similar to `word`; "" if no known name has at least the similarity `cutoff` (0 .. 1)."""
+    near = difflib.get_close_matches(str(word), [str(name) for name in known], n=1, cutoff=cutoff)
+    return near[0] if near else ""
 
 
 def did_you_mean(word: object, known: Iterable[object], show: Callable[[str], str] = str) -> str:

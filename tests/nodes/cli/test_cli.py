@@ -133,7 +133,6 @@ BAD_INPUT = {
     "launch nothing.toml --duration -1": (2, "--duration -1: expected a positive number of seconds"),
     "launch nothing.toml --json no/folder.json": (2, "there is no folder"),
     "robot show rotary_pendulm": (2, "did you mean 'rotary_pendulum'?"),
-    "robot equations rotary_pendulum --format LATEX": (2, "did you mean 'latex'?"),
     "robot show rotary_pendulum --param mass": (2, "expected key=value"),
     "robot export rotary_pendulm --format urdf": (2, "did you mean 'rotary_pendulum'?"),
     "robot export rotary_pendulum --format urdf --param coordinates=absolute": (

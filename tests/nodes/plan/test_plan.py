@@ -180,7 +180,7 @@ DOWN = '[[milestones]]\nname = "down"\njoint = "pendulum"\ntarget_deg = 0\n'
         ("", 'robot = "rotary_pendulum"\nstepper = "rk5"', ["[sim]", "'stepper'", "did you mean 'rk4'"]),
         ("", 'robot = "rotary_pendulum"\nstabilizer = "fuzy"', ["[sim]", "'stabilizer'", "sampled_fuzzy"]),
         ("", ROTARY + '[sim.stabilizer]\nname = "baumgart"', ["[sim.stabilizer]", "no stabilizer", "mean 'baumgarte'"]),
-        ("", ROTARY + '[sim.stabilizer]\nname = "pid"\nkp = 1', ["[sim.stabilizer]", "unknown key 'kp'", "mean 'Kp'?"]),
+        ("", ROTARY + '[sim.stabilizer]\nname = "pid"\nkp = 1', ["[sim.stabilizer]", "unknown key 'kp'", "Kd, Ki, Kp"]),
         ("", ROTARY + '[sim.stabilizer]\nname = "pid"\nKp = "1"', ["[sim.stabilizer]", "Kp is '1'", "a number"]),
         (
             "",
