@@ -92,12 +92,12 @@ def _quintic_piece(span: float, start: Point, end: Point) -> tuple[float, ...]:
 
 
 def trapezoidal(times: Sequence[float], values: Sequence[float], acceleration: float, velocity: float) -> Curve:
-    """Trapezoidal velocity profile between waypoints: at rest in each waypoint, with ramps of the given acceleration.
+    """Curve of moves between waypoints with a trapezoidal velocity profile, at rest in each waypoint.
 
-    The cruise velocity of each move is the lowest that the time between its waypoints allows. Raises ValueError with a
-    one-line message for the first move that is too fast for the limits.
+    The cruise velocity of a move is the lowest with which the move ends at the time of its second waypoint. Raises
+    ValueError with a one-line message for the first move that is too fast for the limits.
 
-    acceleration  acceleration of the ramps, per s^2; a limit of the joint
+    acceleration  acceleration of the ramps of the profile, and the limit of the joint, per s^2
     velocity      largest permitted velocity, per s
     """
     cruises = []
@@ -145,9 +145,12 @@ def _cruise(way: float, span: float, acceleration: float) -> float:
 
 
 def acceleration_segments(segments: Sequence[tuple[float, float]], t: float) -> Point:
-    """Motion from rest at 0 through segments (duration, constant acceleration); at rest after the last segment.
+    """(value, rate, acceleration) at the time t of a motion with piecewise constant acceleration.
 
-    Two segments of equal duration, -a then +a, are the validation motion of [GoncalvesEtAl2024, sec. 6].
+    The motion starts at rest at the value 0, and the joint stops at the end of the last segment. The validation motion
+    of [GoncalvesEtAl2024, sec. 6] has two segments of equal duration with the accelerations -a and +a.
+
+    segments  (duration in s, acceleration) of each segment
     """
     value = rate = 0.0
     if t < 0.0:

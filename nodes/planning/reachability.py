@@ -36,9 +36,10 @@ def check_reach(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], 
 
 
 def too_fast(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], actuators: Iterable[Any]) -> str:
-    """One-line message about the segment that exceeds an actuator's velocity_limit most.
+    """One-line message about the segment that exceeds the velocity_limit of an actuator by the largest factor.
 
-    Returns "" if no segment exceeds a limit.
+    Segments are the parts of the curves between two consecutive times of `via.span`. Returns "" if no segment exceeds a
+    limit.
     """
     units = {joint.name: joint.unit for joint in joints}
     limits = {a.joint: a.velocity_limit for a in actuators if a.joint and a.velocity_limit}
@@ -56,9 +57,9 @@ def too_fast(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], act
 
 
 def undriven(via: ViaPoints, actuators: Iterable[Any], robot: str) -> str:
-    """One-line message about the first joint without an actuator.
+    """One-line message about the first joint of the via points that has no actuator.
 
-    Returns "" if all joints have an actuator, or if the robot has no actuators at all.
+    Returns "" if all these joints have an actuator, or if the robot has no actuators at all.
     """
     driven = [actuator.joint for actuator in actuators if actuator.joint]
     passive = [name for name in via.joints if name not in driven]

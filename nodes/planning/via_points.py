@@ -55,11 +55,11 @@ class ViaPoints:
     Velocities and accelerations that the file does not give are 0.
 
     units   units in the file, one per joint
-    named   place in the file where the joints are named, such as "points.csv: line 1", for error messages; "" if the
-            joints are not named in a file
-    places  for each row, text for error messages: file and line of the row, or number of the waypoint, counted from 1;
-            empty if the times were not read from rows of a file or from waypoints
-    whole   name of the data for error messages: the file, or "waypoints"
+    named   place in the file that names the joints, such as "points.csv: line 1", for error messages; "" if the via
+            points come from no file
+    places  text for error messages for each via point: file and line, or number of the waypoint, counted from 1; empty
+            if there is no such text
+    whole   source of the via points for error messages: the file, or "waypoints"
     span    times (s) at which segments begin or end, from the first to the last
     """
 

@@ -46,6 +46,8 @@ def check_limit(mechanism: Mechanism, torque_limit: float, most: float = math.in
 def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period: float) -> None:
     """Raise ValueError if the PD law that keeps the trunk vertical is unstable at the sampling period `period` (s).
 
+    Does nothing for a robot without a trunk or without a motor for the trunk.
+
     stiffness  stiffness of the PD law, N m/rad
     damping    damping of the PD law, N m s/rad
     """
@@ -101,10 +103,10 @@ def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: 
 
 
 def check_line(model: Mechanism, robot: Mechanism) -> None:
-    """Raise ValueError if the planner's model and the robot differ in the line along which the robot swings.
+    """Raise ValueError if the planner's model swings along another line than the robot.
 
-    The line is a cable or a row of bars. Number and spacing of the bars must agree; properties of a cable, such as the
-    tension, may differ.
+    A line is a cable or a row of bars. Number and spacing of the bars must be equal; the properties of a cable, such as
+    its tension, may differ.
     """
     lines = ["a cable" if mechanism.beams else "bars" for mechanism in (model, robot)]
     if lines[0] != lines[1]:

@@ -42,10 +42,10 @@ class HandOnLine:
 
 
 class LineEstimate:
-    """Estimate of a cable's modal amplitudes, their rates, and the tension divided by the model's, `tension_scale`.
+    """Kalman filter that estimates a cable's modal amplitudes, their rates, and the tension (`tension_scale`).
 
-    The estimate starts at rest. The first estimate of the tension is the tension at which the cable, under its own
-    weight and the hands' forces, sags to the measured depth of the hands.
+    At the start, the cable is assumed to be at rest. The first estimate of the tension is the one at which the cable
+    sags to the measured depth of the hands, under its own weight and the forces of the hands.
 
     width  length of cable that a hand grips, m
     """
@@ -73,7 +73,7 @@ class LineEstimate:
 
     @property
     def tension_scale(self) -> float:
-        """Tension divided by the model's tension."""
+        """Estimated tension of the cable, divided by the tension in the planner's model."""
         return float(self._x[-1])
 
     def snapshot(self) -> tuple[np.ndarray, np.ndarray]:
@@ -89,13 +89,13 @@ class LineEstimate:
         return np.asarray(load / self._stiffness(scale))
 
     def _stiffness(self, scale: float) -> np.ndarray:
-        """Modal stiffness (n,), 1/s^2, under a tension of `scale` times the model's."""
+        """Modal stiffness (n,), 1/s^2, at a tension of `scale` times the tension in the planner's model."""
         return np.asarray(self.model.frequencies**2 + (scale - 1.0) * self._tension_part)
 
     def _sag(self, scale: float, hands: list[HandOnLine]) -> float:
-        """Calculated depth of the hands at rest minus their measured depth, summed over the hands (m).
+        """Depth of the hands calculated for a cable at rest, minus their measured depth; sum over the hands, m.
 
-        scale  tension divided by the model's tension
+        scale  tension of the cable divided by the tension in the planner's model
         """
         amplitude = self._rest(scale, hands)
         return float(sum(self.model.shape(hand.x) @ amplitude - hand.drop for hand in hands))
@@ -133,9 +133,9 @@ class LineEstimate:
         self._P = 0.5 * (P + P.T)
 
     def struck(self, x: float, impulse: float) -> None:
-        """Increase the uncertainty of the rates, because an impact struck the cable at position x (m).
+        """Increase the uncertainty of the estimated rates after an impact on the cable at the position x (m).
 
-        The impulse of the impact is unknown; its typical size is `impulse` (N s).
+        impulse  typical impulse of such an impact, N s; the actual impulse is unknown
         """
         n, N = self.model.n, self.model.shape(x)
         self._P[n:-1, n:-1] += impulse**2 * np.outer(N, N)

@@ -133,7 +133,7 @@ def elbow_path(start: tuple[float, float, float], unknowns: np.ndarray) -> Path:
 
 
 def remaining(path: Path, elapsed: float) -> tuple[tuple[float, float, float], np.ndarray]:
-    """Arguments (start, unknowns) of `elbow_path` that describe the rest of a path after the time `elapsed`.
+    """(start, unknowns), with which `elbow_path` returns the rest of a path after the time `elapsed`.
 
     elapsed  time since the start of the path, s
     """
@@ -160,7 +160,8 @@ def plan_swing(
 ) -> Plan:
     """Plan of a swing, by damped Gauss-Newton iterations on rollouts of the planner's model.
 
-    q, v    coordinates and velocities of the roller's model at the start
+    roller  object that simulates the planner's model
+    q, v    coordinates and velocities of the planner's model at the start
     start   angle (rad), rate and acceleration of the elbow at the start
     guess   (4,) first guess of the final angle, rad, the duration, s, and the amplitudes of the path's two bump
             functions, rad
@@ -203,7 +204,8 @@ def cost_of(
 ) -> float:
     """Cost that `plan_swing` minimizes, from one rollout: the sum of the squared residuals.
 
-    q, v      coordinates and velocities of the roller's model at the start
+    roller    object that simulates the planner's model
+    q, v      coordinates and velocities of the planner's model at the start
     start     angle (rad), rate and acceleration of the elbow at the start
     unknowns  (4,) final angle, rad; duration, s; amplitudes of the path's two bump functions, rad
     """

@@ -36,11 +36,12 @@ def _roll(n_steps, h, share, duration, powers, kernel, hanging, memory, rows, to
     kernel    (3,) addresses of the kernel `acceleration`, of its table of inputs and of its table of outputs
     hanging   (4,) stiffness, damping and torque limit of the trunk's PD law, then a flag: 1 if the trunk's joint is on
               the second link, 0 if it is on the first
-    memory    (8, n) rows: q; v; generalized forces tau; accelerations a; q and v at the start of the time step (two
-              rows); weighted sum of the stages' v; weighted sum of the stages' a
-    rows      (2, n_rows) rows: the term U of the constraint equations J a = gamma - U, with the Jacobian J, and with
-              gamma from q and v; Lagrange multipliers lam. All entries of U are 0 except U[GIVEN], which is minus the
-              elbow's acceleration. GIVEN is the index of the equation that prescribes this acceleration
+    memory    (8, n), one row each for: q; v; generalized forces tau; accelerations a; q at the start of the time step;
+              v at the start of the time step; weighted sum of v over the stages; weighted sum of a over the stages
+    rows      (2, n_rows), one row each for U and lam. U is the input of the constraint equations J a = gamma - U, where
+              J is the Jacobian and gamma follows from q and v. U[GIVEN] is minus the elbow's acceleration, where GIVEN
+              is the index of the equation that prescribes this acceleration; all other entries of U are 0. lam are the
+              Lagrange multipliers
     torque    (n_steps + 1,) output: torque of the elbow, N m
     path      (n_steps + 1, n) output: q
     """

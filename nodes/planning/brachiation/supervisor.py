@@ -85,7 +85,8 @@ class Gait:
     end           position along the line beyond which no hand shall grip, m
     torque_limit  limit of the elbow torque in plans, N m
     closing       speed of a hand toward the line at arrival, m/s
-    lead          time from a measurement to the start of the plan that is made from this measurement, s
+    lead          time from a measurement to the start of a plan that is made from this measurement during a swing, s;
+                  a plan that starts a swing begins after a longer time, at first three times this time
     settle        time for which both hands must have gripped before a plan is made, s
     patience      time unit of waiting, s: while no good plan is found, the robot waits for the line to swing
                   favourably, and accepts plans whose cost may grow with the number of units waited
@@ -228,8 +229,9 @@ class SwingSupervisor:
     # -- plans
 
     def _from_both_hands(self, measured: Measured) -> Swing | None:
-        """Plan a swing of the rear hand that starts while both hands grip; None if no plan is due, or if no plan is
-        good enough.
+        """Plan a swing of the rear hand that starts while both hands grip.
+
+        Returns None if no plan is due, if the swing would end beyond the end of the line, or if no plan is good enough.
         """
         pending = self._swings and measured.time < self._swings[-1].start + self.gait.period
         if pending or measured.time < self._gripped_since + self.gait.settle:
@@ -251,7 +253,11 @@ class SwingSupervisor:
         return self._swing(hand, start, True, target, plan)
 
     def _in_flight(self, measured: Measured) -> Swing | None:
-        """Plan the rest of the present swing again, from the measured state."""
+        """Plan the rest of the present swing again, from the measured state.
+
+        Returns None if the swing ends too soon for a new plan. If there is no present swing, a swing is planned that
+        starts with one gripping hand (`_from_one_hand`).
+        """
         start = measured.time + self.gait.lead
         ours = [swing for swing in self._swings if swing.hand == measured.grips]
         begun = [swing for swing in ours if swing.start <= measured.time + SAME_INSTANT]
@@ -283,8 +289,9 @@ class SwingSupervisor:
     def _from_one_hand(self, measured: Measured) -> Swing | None:
         """Plan a swing that starts with one gripping hand and the elbow at rest.
 
-        The swing is forward if the free hand is behind the gripping hand, otherwise backward. Returns None while no
-        good plan is found: the robot swings on, and the planner tries again later.
+        The swing is forward if the free hand is behind the gripping hand, otherwise backward. Returns None if no good
+        plan is found, if the target is beyond an end of the line, or if an earlier plan still applies. The robot then
+        swings on, and the planner tries again later.
         """
         hand, lead = measured.grips, self._first_lead
         other = HANDS[1 - HANDS.index(hand)]
@@ -315,12 +322,13 @@ class SwingSupervisor:
     def _replanned(
         self, roller: Roller, begin: tuple[float, float, float], guess: np.ndarray, task: Task, enough: float
     ) -> Plan:
-        """The best plan found by starting from the parameters `guess`, which describe the rest of the previous plan.
+        """The best plan that optimization from one or several initial guesses finds.
 
-        If this plan is not good enough, the search is repeated from guesses with other durations.
+        The first guess is `guess`. If the resulting plan is not good enough, guesses with other durations follow.
 
         begin   angle, rate and acceleration of the elbow at the start of the plan
-        enough  cost at which the first search stops
+        guess   (4,) `unknowns` of `elbow_path` that describe the rest of the previous plan
+        enough  cost below which the first optimization stops
         """
         q, v = roller.q.copy(), roller.v.copy()
         best = plan_swing(roller, q, v, begin, guess, task, REPLAN_STEPS, enough)
@@ -407,8 +415,8 @@ class SwingSupervisor:
     def _pressing(self, measured: Measured, after: Measured) -> list[HandOnLine]:
         """The gripping hands, with the downward forces (N) that these hands exert on the cable.
 
-        The planner's model gives the forces, for the state in `measured` and the joint torques in `after`, the next
-        measurement.
+        The forces are computed with the planner's model. The state is that of `measured`; the joint torques are those
+        of the next measurement, `after`.
         """
         if not measured.grips:
             return []
@@ -436,8 +444,8 @@ class SwingSupervisor:
 def rigid(measured: Measured, hand: str, size: int = 4) -> tuple[np.ndarray, np.ndarray]:
     """(coordinates, rates) of the robot relative to the gripping hand, (size,) each.
 
-    The coordinates are the first `size` of slide, drop (m), pitch, elbow, trunk (rad). Of the equivalent angles of the
-    trunk, the one within half a turn of the hanging position is chosen.
+    The coordinates are the first `size` of slide, drop (m), pitch, elbow, trunk (rad). Full turns are removed from the
+    trunk's angle, so that the trunk is within half a turn of the vertical.
     """
     where = measured.hand(hand)
     q, v = np.zeros(5), np.zeros(5)

@@ -111,8 +111,9 @@ def swing_system(planner_model: PlannerModel, kind: int) -> System:
 
 
 def swing_mechanism(planner_model: PlannerModel, kind: int) -> Mechanism:
-    """The mechanism for a swing: coordinates slide, drop (m, down), pitch, elbow, trunk (rad), then modal coordinates
-    of the cable.
+    """The mechanism for a swing.
+
+    Its coordinates are slide, drop (m, down), pitch, elbow, trunk (rad), and then the modal coordinates of the cable.
 
     kind  SWING: one hand grips; BOTH: both hands grip; DRIVEN: like SWING, with an additional constraint row that
           prescribes the elbow's acceleration
@@ -137,11 +138,10 @@ def swing_mechanism(planner_model: PlannerModel, kind: int) -> Mechanism:
 
 
 def _grips(planner_model: PlannerModel) -> tuple[Constraint, ...]:
-    """The constraints of the two hands, two for each hand: first those of the gripping hand, then those of the other
-    hand.
+    """Four constraints: two on the gripping hand, then two on the other hand.
 
-    The mechanism with both hands gripping has all four constraints; the mechanism for a swing has only those of the
-    gripping hand.
+    The two constraints of a hand keep the hand at the height of the line and at its position along the line. The
+    mechanism in which both hands grip has all four constraints; a mechanism for a swing has only the first two.
     """
     tip = (0.0, 0.0, -planner_model.links[1].length)
 
