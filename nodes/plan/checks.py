@@ -95,7 +95,8 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> list[str]
 def _find_timing(plan: Plan, tables: Tables, host: str | None) -> None:
     """Make the path in `timing_from` absolute; on a host other than the server's, set it to "".
 
-    The recording `timing_from` gives the delays and losses of messages, which the server alone emulates, in lockstep.
+    The key `timing_from` names a recording with measured delays and losses of messages. Only the server reads this
+    recording, to emulate the delays and losses in lockstep.
     Raises PlanError if the file is not found, the mode is not lockstep, or an included file has the key.
     """
     for part in tables.parts.values():

@@ -120,7 +120,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return self.step_ms * 1e-3
 
     def method_text(self) -> str:
-        """Text with stepper, stabilizer and step size."""
+        """Stepper, stabilizer and step size as text for the user."""
         return f"{_method_text(self.stepper)}, {_method_text(self.stabilizer)}, steps of {self.step_ms:g} ms"
 
     def make_stepper(self) -> Any:
@@ -273,12 +273,13 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return [*([] if self.sim.namespace in self.simulations else [self]), *self.simulations.values()]
 
     def view(self, namespace: str) -> Plan:
-        """The plan that applies to the nodes of a namespace: the plan of their simulation."""
+        """Plan of the simulation in a namespace; this plan if `simulations` does not have the namespace."""
         return self.simulations.get(namespace, self)
 
     def robot_of(self, namespace: str) -> str:
-        """First part of the names of a robot's topics, for the robot in a namespace; "" if no simulation runs in the
-        namespace.
+        """First part of the topic names of the robot in a namespace, such as "left/charmie".
+
+        Returns "" if no simulation runs in the namespace.
         """
         sim = self.view(namespace).sim
         return sim.robot_name if sim.namespace == namespace else ""

@@ -13,9 +13,11 @@ from sim_core.support.suggestion import did_you_mean, nearest
 
 
 def override(tables: Tables, text: str) -> None:
-    """Apply one override "owner.key=value" to the tables.
+    """Apply one override, such as "planner.tolerance_mm=30", "sim.step_ms=1" or "seed=3", to the tables.
 
-    A key that a node's table does not have is taken as a parameter of the node.
+    The part before the first dot is "sim", "hosts" or the name of a node. A key that is not a key of [[nodes]] is
+    taken as a parameter of the node. Where included simulations have namespaces, "sim.key=value" applies to all
+    simulations. Raises PlanError for an unknown node or key.
     """
     target, equals, given = text.partition("=")
     owner, dot, key = target.strip().partition(".")

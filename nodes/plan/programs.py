@@ -144,7 +144,7 @@ def describe(file: Path) -> ProgramDescription:
 
 
 def message_of(name: str) -> type[Message]:
-    """Message type of a topic by its name in the topic table; Message for a topic of the user's own."""
+    """Message type that the topic table gives for a topic name; `Message` if the table does not have the topic."""
     row = lookup(resolve(name, "robot"))
     return Message if row is None else row.message
 
@@ -155,9 +155,9 @@ def _kind(each: ParameterDescription) -> Any:
 
 
 def arguments(cls: type[ProgramNode], plan: Plan, node: NodePlan, folder: Path) -> list[str]:
-    """Command line of a program in a launch.
+    """Command with which a launch starts a program: the executable file and its arguments.
 
-    folder  folder of the domain
+    folder  folder of the launch's domain, with its sockets, see `nodes/transport/domain.py`
     """
     robot, mode = plan.robot_of(node.namespace), plan.sim.mode
     participant = mode == "lockstep" or (mode == "fast" and cls.lossless)

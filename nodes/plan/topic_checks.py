@@ -99,11 +99,11 @@ def check_types(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[st
 
 
 def unreceived(classes: Mapping[str, type[Node]], plan: Plan, where: Mapping[str, Source]) -> Iterator[str]:
-    """Yield one line, with file and key, for each remapped publication that no node receives.
+    """Yield one line, with file and key, for each publication that `remap` gives a topic without subscribers.
 
-    The key `remap` gives such a publication a full name outside the plan's robots, such as "/left/charmie/command". The
-    line suggests the most similar topic that a node or the simulation receives, or that is a topic of a robot. If there
-    is no similar topic, and a node subscribes to all topics, no line is yielded: this node receives the publication.
+    Only full names, such as "/left/charmie/command", are checked, except topics of the launch's robots and global
+    topics. The line suggests a topic with a similar name, if there is one. If there is none, and a node outside of
+    namespaces subscribes to all topics, no line is yielded, because this node receives the publication.
     """
     robots, received = [view.sim.robot_name for view in plan.views], _received(classes, plan)
     receives_all = any(
@@ -157,7 +157,7 @@ def _received(classes: Mapping[str, type[Node]], plan: Plan) -> set[str]:
 
 
 def check_recorded_files(classes: Mapping[str, type[Node]], plan: Plan, entries: Mapping[str, Entry]) -> None:
-    """Raise PlanError for two nodes that record into the same file."""
+    """Raise PlanError if two recorders on the same host write to the same file."""
     writers: dict[Path, str] = {}
     for node in plan.nodes:
         file = node.params.get("file")

@@ -31,7 +31,8 @@ def read_document(file: Path, asked_in: str = "", without: str = "") -> Document
 
     asked_in  place where another launch file includes this file, "" if none does; if the file is missing, the message
               begins with this place
-    without   name, without the suffix, of a launch file that is not suggested for a misspelt name
+    without   name, without the suffix, of a launch file that the message does not suggest in place of a missing file,
+              such as the including file; "" to allow all suggestions
     """
     place = f"{asked_in}: {str(file)!r}" if asked_in else str(file)
     try:

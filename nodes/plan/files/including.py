@@ -188,7 +188,9 @@ def _composed(
 
 
 def misplaced(key: str, here: type[msgspec.Struct]) -> str:
-    """Text about the table to which an unknown key belongs, such as `links` to a node; "" if it is no key of another.
+    """Text that names the table to which a misplaced key belongs; "" if no other table has the key.
+
+    A key with an additional s is recognized, too: for `links`, the text names `link`, a key of [[nodes]].
 
     here  type of the table in which the key was written; Plan for keys outside of tables
     """
@@ -211,7 +213,7 @@ class _Composition:
     tables: Tables
 
     def add_plain(self, values: Mapping[str, Any], source: Source) -> None:
-        """Add the table [sim] and the keys outside of tables, such as `duration_s`."""
+        """Add the tables [sim] and [hosts], and the keys outside of tables, such as `duration_s`."""
         for key in (*PLAIN_KEYS, "hosts"):
             if key in values:
                 value = substituted(values[key], self.arguments, source.table("", key))
@@ -297,7 +299,11 @@ class _Composition:
         return own.parent / name
 
     def _merge(self, other: Tables, place: Source) -> None:
-        """Add the tables of an included file."""
+        """Add the tables of an included file, without a namespace.
+
+        For keys outside of tables, the values of the including file take precedence. Raises PlanError for a second
+        table [sim], and for such a key that two included files set to different values.
+        """
         mine = self.tables
         for key, entry in other.plain.items():
             present = mine.plain.get(key)
@@ -320,7 +326,10 @@ class _Composition:
         mine.switched_off |= other.switched_off
 
     def _merge_into_namespace(self, other: Tables, namespace: str, place: Source) -> None:
-        """Add the tables of an included file under a namespace. Its simulation is then one of several in the launch."""
+        """Add the tables of an included file under a namespace.
+
+        The simulation of the included file, if any, becomes a separate simulation in `Tables.parts`.
+        """
         mine = self.tables
         for name, part in [*([("", other)] if other.sim is not None else []), *other.parts.items()]:
             self._add_part(joined(namespace, name), part, place)

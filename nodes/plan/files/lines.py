@@ -32,9 +32,9 @@ class Lines:
                 self._add_assignment(table, statement, number)
 
     def of(self, path: KeyPath) -> int | None:
-        """Line of a key or table; for a key that is not in the text, the line of the nearest enclosing table.
+        """Line number of a key or table; for a key that is not in the text, the number of the nearest enclosing table.
 
-        None if there is no such line.
+        Returns None if the text has no enclosing table either, or if `forget` removed the line number.
         """
         while path:
             if path in self._lines:
