@@ -116,8 +116,9 @@ def axis_along(sweep: Sweep, key: str) -> Axis:
 def brackets(sweep: Sweep, rows: Mapping[int, Row], figure: str, threshold: float, axis: Axis) -> list[Bracket]:
     """Find between which neighbouring values of `axis` the mean of the result `figure` crosses `threshold`.
 
-    Returns one bracket, the first such pair of values, for each combination of values of the other axes with listed
-    values. Raises SweepError with a one-line message if a run of the sweep has no results yet.
+    Returns one bracket for each combination of values of the other axes with listed values: the first pair of values
+    between which the mean crosses, or the smallest value twice if the mean does not cross. Raises SweepError with a
+    one-line message if a run of the sweep has no results yet.
     """
     if missing := sweep.cells - len(rows):
         raise SweepError(
@@ -166,8 +167,8 @@ def find(
 
     A bracket is a pair of values of `axis` between which the mean of the result `figure` crosses `threshold`.
 
-    Each finished run is written to the file `boundary.jsonl` in `folder`. A run that is already in this file is not
-    repeated.
+    The brackets are changed in place. Each finished run is written to the file `boundary.jsonl` in `folder`. A run that
+    is already in this file is not repeated.
 
     run  function that runs cells, from `local_runner` for this computer or `cluster.dask_runner` for a Dask cluster
     """

@@ -104,8 +104,9 @@ def _fill(row: Row, sweep: Sweep, cell: Cell, recording: Path | None) -> None:
 def judged(composition: Composition) -> tuple[str, str]:
     """(result, reason) of a completed run, by the same rules as for a launch.
 
-    The result depends on the milestones that were reached, the verdicts of the nodes, the refused commands, and on
-    whether a guard stopped the robot until the end.
+    The first of these conditions that is true gives the result. "failed": a guard stops the robot until the end, a
+    required milestone is not reached, or a node's verdict is "failed". "not certain": a node's verdict is "not
+    certain". "failed": all commands of a node were refused. If none is true: "passed", with the reason "".
     """
     plan, server = composition.plan, composition.server
     status = server.status()

@@ -25,7 +25,7 @@ CellRunner = Callable[[Sequence[Cell], Ended, Report], None]
 
 
 class Schedule:
-    """Order in which the remaining cells (runs of a sweep) are run, such that no code is compiled twice.
+    """Order of the remaining cells (runs of a sweep), in which one cell compiles the code that other cells share.
 
     Cells that share all compiled code form a group, called a structure. The first cell of a structure runs alone and
     compiles the code; the other cells of the structure run after it. If several structures share the equations of the
@@ -84,7 +84,8 @@ def carry_out(
     limit_s  wall time after which a cell is stopped (s)
     report   function called with (number of finished cells, number of all cells); it may raise to stop the sweep
     ended    function called with each new row
-    retry    whether cells whose earlier run was not completed (crashed, stopped or diverged) are run again
+    retry    whether to repeat cells that were not completed, with the result "diverged", "error", "refused", "crashed"
+             or "hung"
     """
     remaining = remaining_cells(sweep, journal, retry)
     total = sweep.cells
@@ -133,7 +134,8 @@ def local_runner(sweep: Sweep, workers: int, limit_s: float) -> Iterator[CellRun
 def remaining_cells(sweep: Sweep, journal: Journal, retry: bool) -> list[int]:
     """Numbers of the cells (runs of the sweep) that have no row of results in the journal.
 
-    retry  whether to include cells whose row says that the run was not completed: it crashed, was stopped or diverged
+    retry  whether to include cells that were not completed: their row has the result "diverged", "error", "refused",
+           "crashed" or "hung"
     """
     rows = journal.rows
     return [cell for cell in range(sweep.cells) if (row := rows.get(cell)) is None or (retry and row.result in LOST)]

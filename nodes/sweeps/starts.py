@@ -44,12 +44,12 @@ class Start(NamedTuple):
 
 
 class Motion(msgspec.Struct):
-    """Smallest and largest value of each state in a run, and the last state; or the reason why there are no such
-    values.
+    """Smallest and largest value of each state in a run, and the last state.
 
-    q, v, p  coordinates, velocities and parameters of the last state
-    error    error that ended the run, in one line; "" if no error occurred. A run that diverges is not an error; its
-             values are nan
+    low, high  smallest and largest values; empty if an error ended the run
+    q, v, p    coordinates, velocities and parameters of the last state; empty if an error ended the run
+    error      error that ended the run, in one line; "" if no error occurred. A run that diverges is not an error; its
+               values are nan
     """
 
     low: list[float] = []
@@ -95,7 +95,7 @@ class StartJob:
         return msgspec.msgpack.decode(result, type=Motion)
 
     def lost(self, task: Start, loss: Loss) -> Motion:
-        """Result of a run whose process ended."""
+        """Motion without values, whose `error` says why the process ended."""
         return Motion(error=loss.reason)
 
 

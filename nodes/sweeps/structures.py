@@ -69,9 +69,9 @@ def is_of_node(axis: Axis) -> bool:
 
 
 def _place_among(sweep: Sweep, keys: set[str]) -> Callable[[int], int]:
-    """Return a function that maps the number of a run of the sweep to the index of the values of the axes `keys`.
+    """Return a function from the number of a run to the index of its combination of values on the axes `keys`.
 
-    Two runs have the same index if all axes named in `keys` have the same values in both.
+    Two runs have the same index if all axes named in `keys` have the same values in both. Random axes are ignored.
     """
     sizes = [(axis.key in keys, len(axis.values)) for axis in sweep.axes if not axis.random]
 
@@ -99,14 +99,14 @@ def _is_structural(sweep: Sweep, axis: Axis) -> bool:
 
 
 def spread(values: tuple[Any, ...]) -> list[Any]:
-    """Return at most LOOKED_AT of the values, including the first and the last."""
+    """Return at most LOOKED_AT values, at even distances in the list, including the first and the last value."""
     if len(values) <= LOOKED_AT:
         return list(values)
     return [values[k * (len(values) - 1) // (LOOKED_AT - 1)] for k in range(LOOKED_AT)]
 
 
 def _hash(sweep: Sweep, override: str) -> str | None:
-    """Hash of the robots' equations with one override; None if the plan is invalid with this override."""
+    """Text that identifies the robots' equations with one override; None if the plan is invalid with this override."""
     with contextlib.suppress(PlanError, ValueError, TypeError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plan = plan_with(sweep, [override])

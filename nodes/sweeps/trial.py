@@ -32,12 +32,13 @@ CASE = 150  # bytes of a test case in the JUnit file beside its names and values
 
 
 class Trial(msgspec.Struct):
-    """Result of a trial, which is the beginning of a run.
+    """Result of a trial, which simulates only the first time steps of a run.
 
     wall_s  wall time of the whole run, extrapolated from the time steps of the trial, s
-    row     results of the run after the time steps of the trial
+    row     results of the run after the time steps of the trial; None if there is no result
     error   reason why there is no result, in one line; "" if there is a result
-    repeats_equal  whether the first repeat of the run has the same results after as many time steps
+    repeats_equal  whether the next run, which repeats the same values, has the same results after the same number of
+                   time steps; False for a sweep without repeats
     """
 
     wall_s: float = 0.0
@@ -53,9 +54,11 @@ class Estimate:
     wall_s       wall time on one processor, s
     disk_bytes   space for the rows of the run in all files of the sweep's folder
     source       origin of the estimate, such as "by 12 finished runs"
-    start_s      measured time in which a worker process starts and loads its code, s; None if it was not measured
-    compile_s    measured time in which the code of another group of runs is compiled, or loaded if it was compiled
-                 before, s; 0 for a sweep without groups
+    start_s      measured time in which a worker process starts and loads its code, s; None if the estimate is from
+                 finished runs
+    compile_s    measured time in which the code of one more group of runs is compiled (or loaded, if it was compiled
+                 before), s; 0 if no axis changes the robots' equations or the integration method, or if the estimate is
+                 from finished runs
     repeats_equal  whether the repeats of a combination of values have equal results in the finished runs or the trial
     """
 
@@ -69,7 +72,7 @@ class Estimate:
     def whole_s(self, runs: int, processes: int, groups: int = 0) -> float:
         """Estimated wall time of `runs` runs on a number of processes, s; 0 without runs.
 
-        No process gets a part of a run, and processes beyond the number of cores make nothing faster.
+        A run is not divided between processes. More processes than cores do not shorten the time.
 
         groups  number of groups of runs whose code is compiled
         """
@@ -82,7 +85,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class TrialJob:
-    """Job for a worker process: the beginning of a cell. The cells of a sweep are its runs.
+    """Job for a worker process: the first time steps of a cell (run of the sweep).
 
     only_start  whether the process only starts and loads its code; the trial then has no row
     """
@@ -95,7 +98,7 @@ class TrialJob:
         return msgspec.json.encode(task)
 
     def do(self, task: bytes) -> bytes:
-        """Run the beginning of an encoded cell, and return the encoded Trial."""
+        """Simulate the first time steps of an encoded cell, and return the encoded Trial."""
         cell = msgspec.json.decode(task, type=Cell)
         try:
             trial = _started(self.sweep, cell) if self.only_start else _tried(self.sweep, cell)
@@ -108,7 +111,7 @@ class TrialJob:
         return msgspec.json.decode(result, type=Trial)
 
     def lost(self, task: Cell, loss: Loss) -> Trial:
-        """Result of a trial whose process ended."""
+        """Trial without a result, whose `error` says why the process ended."""
         return Trial(error=loss.reason)
 
 
