@@ -68,7 +68,11 @@ class Efforts:
 
 @dataclass(frozen=True)
 class Posed:
-    """One instant of a motion: joint positions `q`, joint velocities `v`, and {body: motion of the body} `moving`."""
+    """State of a robot at one instant of a motion.
+
+    q, v    joint positions and joint velocities
+    moving  {name of a body: motion of this body}
+    """
 
     q: np.ndarray
     v: np.ndarray

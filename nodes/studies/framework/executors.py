@@ -207,7 +207,7 @@ def _first_step(run: Run) -> None:
 
 
 def run_all(runs: Sequence[Run], crew: Executor, report: Report) -> dict[Run, Outcome]:
-    """{run: its outcome}, in the order of `runs`."""
+    """Execute all runs and return {run: its outcome}, in the order of `runs`."""
     report("simulating", 0, len(runs))
     ordered = sorted(runs, key=_size, reverse=True)
     calls = [Call(k, execute, (run,)) for k, run in enumerate(ordered)]
@@ -219,7 +219,7 @@ def run_all(runs: Sequence[Run], crew: Executor, report: Report) -> dict[Run, Ou
 
 
 def _size(run: Run) -> float:
-    """Number of time steps of a run, as an estimate of its computing time. The longest runs are started first."""
+    """Number of time steps of a run, an estimate of its computing time by which the runs are ordered."""
     return run.seconds / run.step_s
 
 

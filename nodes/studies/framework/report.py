@@ -45,9 +45,10 @@ def files_of(study: Study) -> list[str]:
 
 
 def foreign_files(folder: Path, study: Study) -> list[str]:
-    """Files in the folder that no study wrote and that this study would overwrite.
+    """Files in the folder that `study` would overwrite although no study wrote them.
 
-    If the folder has no marker file, all files in the folder are returned.
+    If the folder has no valid marker file, all its files are returned, except unfinished output of an interrupted
+    study. Returns [] if the folder does not exist.
     """
     if not os.path.isdir(folder):  # also False for a name that no folder can have
         return []
@@ -186,7 +187,7 @@ def page(study: Study, results: Results) -> str:
 
 
 def lengths(study: Study, results: Results) -> dict[str, float]:
-    """{robot: its characteristic length, m}."""
+    """{name of a robot in the study's runs: characteristic length of this robot, m}."""
     return {run.robot: results[run].length for run in study.runs}
 
 

@@ -196,8 +196,8 @@ def _notes(
     """Reservations about a claim's verdict, as lines of text for the page.
 
     seconds  simulated times of the runs on which the claim is based, s
-    cut      longest simulated time (s), in the full study, of the runs that this study shortens; None if there are no
-             such runs
+    cut      longest simulated time (s), in the full study, of those runs that this study simulates for a shorter time;
+             None if there are no such runs
     read     names of the parts on which the claim is based
     """
     found = []
@@ -248,8 +248,8 @@ class Judged(NamedTuple):
 
     findings  one result for each interpretation of the paper, or for each case
     seconds   simulated times of the runs on which the claim is based, s
-    cut       for a study that shortens runs: the longest simulated time (s) that one of the shortened runs has in the
-              full study. Runs that failed are left out; None if no run is left
+    cut       longest simulated time (s), in the full study, of the runs on which the claim is based and which this
+              study simulates for a shorter time. Runs that failed do not count; None if there are no such runs
     notes     reasons why the verdict may change, such as a longer study or another computer
     """
 

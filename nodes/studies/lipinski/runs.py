@@ -160,7 +160,7 @@ def apart(results: Results, one: Run, other: Run, until: float = FIRST) -> np.nd
 
 
 def from_table(outcome: Any) -> tuple[np.ndarray, int]:
-    """Compare an outcome with the reference CASE_A.
+    """Compare an outcome with CASE_A, a table of reference values at the instants POSES.
 
     Returns (largest differences (5,) for the quantities of `rows_of`, number of reference instants that the run
     reached).

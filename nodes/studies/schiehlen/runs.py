@@ -262,7 +262,8 @@ def boundary(spans: Spans) -> dict[str, Any]:
 def separation(start: tuple[float, ...]) -> tuple[Array, Array]:
     """(times, distance between two motions of the double pendulum at these times), (n,) each.
 
-    The initial states of the motions differ by APART in the first angle.
+    The distance is the largest absolute difference of an angle or a rate. The initial states differ by APART in the
+    first angle.
 
     start  initial state of the first motion
     """
