@@ -137,7 +137,9 @@ def least_time(way: float, acceleration: float, velocity: float) -> float:
 
 
 def _cruise(way: float, span: float, acceleration: float) -> float:
-    """Cruise velocity of a move: the smaller root v of v (T - v / a) = way, with the duration T = `span` and the
+    """Cruise velocity (per s) of a move with a trapezoidal velocity profile.
+
+    The velocity is the smaller root v of v (T - v / a) = way, with the distance `way`, the duration T = `span` and the
     acceleration a.
     """
     reach = acceleration * span

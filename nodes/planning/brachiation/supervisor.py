@@ -211,7 +211,10 @@ class SwingSupervisor:
             self._first_lead = min(2.0 * self._first_lead, LONGEST_LEAD)
 
     def plan(self) -> Swing | None:
-        """A new plan if one is due now, else None."""
+        """A new plan for the state of the latest measurement.
+
+        Returns None if no plan is due yet, if no hand grips, or if no good plan is found.
+        """
         measured = self._measured
         if measured is None or measured.time < self._next_plan - 1e-9 or not measured.grips:
             return None
@@ -341,8 +344,9 @@ class SwingSupervisor:
         return replace(best, rollouts=rollouts)
 
     def _fan(self, roller: Roller, begin: tuple[float, float, float], target: float, sense: float) -> Plan:
-        """The best of several plans: many initial guesses are rated, and a plan is optimized from each of the most
-        promising ones.
+        """The best plan of a search over many initial guesses.
+
+        One rollout rates each guess. Plans are optimized from the FAN_TRIED best guesses, until a plan is good enough.
 
         begin   angle, rate and acceleration of the elbow at the start of the plan
         target  position along the line (cable or bars) at which the free hand shall grip, m
@@ -442,10 +446,11 @@ class SwingSupervisor:
 
 
 def rigid(measured: Measured, hand: str, size: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """(coordinates, rates) of the robot relative to the gripping hand, (size,) each.
+    """(coordinates, rates) of the planner's model with `hand` gripping, from the measured state, (size,) each.
 
-    The coordinates are the first `size` of slide, drop (m), pitch, elbow, trunk (rad). Full turns are removed from the
-    trunk's angle, so that the trunk is within half a turn of the vertical.
+    The coordinates are the first `size` of slide, drop (m), pitch, elbow, trunk (rad). Slide and drop are the position
+    of the gripping hand, and the rate of slide is 0. Full turns are removed from the trunk's angle, so that the trunk
+    is within half a turn of the vertical.
     """
     where = measured.hand(hand)
     q, v = np.zeros(5), np.zeros(5)
@@ -466,8 +471,10 @@ def rigid(measured: Measured, hand: str, size: int = 4) -> tuple[np.ndarray, np.
 
 
 def elbow_of_robot(hand: str, elbow: float) -> float:
-    """Elbow angle, rate or torque in the robot's sign convention, from the value `elbow` in a plan with `hand`
-    gripping.
+    """Elbow angle, rate or torque in the robot's sign convention.
+
+    hand   hand that grips in the planner's model
+    elbow  the same quantity in the planner's model; its sign is reversed if hand b grips
     """
     return elbow if hand == "a" else -elbow
 
