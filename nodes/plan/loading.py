@@ -22,7 +22,9 @@ PACKAGE_ROOT = Path(nodes.__file__).resolve().parent.parent
 def locate(run: str, *folders: str | Path) -> tuple[Path, str]:
     """(file, class name) that a node's `run` names; the class name is "" for a program.
 
-    The file is relative to the first of `folders` that contains it, or else to the package root.
+    A relative file is searched in `folders`, then in the package root; the first file found is returned. Raises
+    PlanError if no folder contains the file, or if `run` has neither of the forms "path/to/file.py:ClassName" and
+    "path/to/program".
     """
     file, colon, name = run.rpartition(":")
     if not colon and run and not run.endswith(".py"):

@@ -211,7 +211,10 @@ def _permitted(argument: Argument) -> str:
 
 
 def text_of(value: object, quoted: bool = False) -> str:
-    """A value as it is written in a launch file; text is quoted only where `quoted` is true."""
+    """A value as it is written in a launch file, but text without quotes unless `quoted` is true.
+
+    Texts inside a list always have quotes.
+    """
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str) and not quoted:

@@ -122,7 +122,7 @@ def _keys(text: str) -> KeyPath:
 
 
 def _inner(value: object) -> Iterator[KeyPath]:
-    """Paths of the keys in inline tables, at any depth."""
+    """Paths of the keys in the inline tables of a value, at any depth; elements of lists are given by their index."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in pairs:
         if isinstance(value, dict) or isinstance(item, dict):
