@@ -177,7 +177,7 @@ def _figure() -> tuple[Any, Any]:
 
 
 def _lines_between(cells: int) -> dict[str, Any]:
-    """Arguments of pcolormesh for lines between the cells of a heat map; none if there are too many cells."""
+    """Keyword arguments of pcolormesh for lines between a heat map's cells; {} for more than FEW_CELLS cells."""
     return {"edgecolor": PAPER, "linewidth": 1.0} if cells <= FEW_CELLS else {}
 
 

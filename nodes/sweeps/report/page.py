@@ -85,13 +85,12 @@ def _folder_in_commands(sweep: Sweep, folder: Path) -> str:
 
 
 def known_figures(rows: Mapping[int, Row]) -> list[str]:
-    """Names of the figures (numeric results) that can be drawn."""
+    """Names that the option `--figure` accepts: the pass rate, and all results of the runs."""
     return [PASS_RATE, *figure_names(in_order(rows))]
 
 
 def check_figures(rows: Mapping[int, Row], figures: Sequence[str], option: str = "--figure") -> None:
-    """Raise SweepError with a one-line message if `figures` contains a name that no run has as a figure (numeric
-    result).
+    """Raise SweepError with a one-line message if `figures` contains a name that is not in `known_figures`.
 
     option  command-line option that gave the names, for the message
     """
@@ -104,8 +103,9 @@ def check_figures(rows: Mapping[int, Row], figures: Sequence[str], option: str =
 def _pictures(
     folder: Path, sweep: Sweep, rows: Sequence[Row], figures: Sequence[str], units: dict[str, str]
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """Draw the pictures. Returns ([(file, caption) of each picture], names of the figures (numeric results) without a
-    picture).
+    """Draw the pictures of the figures (numeric results).
+
+    Returns ([(file, caption) of each picture], names of the figures that differ between runs and have no picture).
     """
     every = varying(rows)
     chosen = list(figures) or [PASS_RATE, *every[:SHOWN_FIGURES]]

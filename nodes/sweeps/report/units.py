@@ -37,7 +37,7 @@ def units_of(sweep: Sweep) -> dict[str, str]:
 def with_unit(name: str, units: dict[str, str]) -> str:
     """Name followed by its unit, such as "energy (J)".
 
-    A name that ends in its unit, such as "tolerance_mm", is unchanged.
+    A name that ends in its unit, such as "tolerance_mm", and a name without a known unit are unchanged.
     """
     ending = LAST.search(name)
     unit = "" if ending else units.get(name, "")
