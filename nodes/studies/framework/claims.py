@@ -168,7 +168,10 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def sci(value: float) -> str:
-    """Number as text with two significant digits, such as 3.1·10⁻⁵; numbers between 0.01 and 1000 have no exponent."""
+    """Number as text with two significant digits, such as 3.1·10⁻⁵.
+
+    Numbers from 0.01 to 1000 have no exponent, and from 100 on three digits. NaN and infinite numbers give "∞".
+    """
     if value == 0.0 or not math.isfinite(value):
         return "0" if value == 0.0 else "∞"
     if 0.01 <= abs(value) < 1000:

@@ -41,7 +41,11 @@ SIMULATED_TIME = Assumption(
 
 
 def gaussians(sigma: str, universe: str) -> Assumption:
-    """Assumption about the width sigma of the Gaussian fuzzy sets on the universe; the papers do not state sigma."""
+    """Assumption about the width of the Gaussian fuzzy sets, which the papers do not state.
+
+    sigma     assumed width, as text for the page
+    universe  interval of the fuzzy sets' inputs, as text for the page
+    """
     return Assumption(
         "Gaussian sets: σ", f"{sigma} of a universe of {universe}", "not stated; neighbours meet at a half"
     )
@@ -119,5 +123,5 @@ def curves_of(columns: Columns) -> tuple[tuple[str, Run], ...]:
 
 
 def sized(size: tuple[float, float] | None) -> dict[str, Any]:
-    """Keyword argument for the size of a plot; empty for the default size."""
+    """Keyword arguments of `Plot` for its size; {} if `size` is None, which gives the default size."""
     return {} if size is None else {"size": size}

@@ -30,7 +30,7 @@ class Column(NamedTuple):
     factor: float = 1.0
 
     def text(self, value: Any) -> str:
-        """A value as text for the study's page."""
+        """A value as text for the study's page; numbers are multiplied by `factor`, and None gives a dash."""
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, int | float):
