@@ -69,10 +69,11 @@ def check_hanging(mechanism: Mechanism, stiffness: float, damping: float, period
 def check_gait(mechanism: Mechanism, step: float, closing: float, rollout_step: float) -> None:
     """Raise ValueError for parameters of the gait that are not possible.
 
-    step          distance between the two grips of a swing, m: within the reach of the arms, and a multiple of the
-                  distance between the bars
-    closing       speed of the hand toward the cable or bars, m/s: low enough to grip
-    rollout_step  time step of the rollouts (simulated swings), s: short enough that no rollout diverges
+    step          distance between the two grips of a swing, m. It must be within the reach of the arms and short enough
+                  for the line. For bars, it must be a multiple of the distance between the bars
+    closing       speed of the hand toward the cable or bars, m/s. It must be low enough to grip
+    rollout_step  time step of the rollouts (simulated swings), s. For a cable, it must be so short that no rollout
+                  diverges; for bars, it is not checked
     """
     arms = sum(link.length for link in planner_model_of(mechanism).links)
     reach = ALMOST * arms
