@@ -52,7 +52,7 @@ class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.key}: {len(self.values)} values, {first} .. {last}"
 
     def values_text(self, most: int) -> str:
-        """The values as text. If there are more than `most`, only the first and the last `most` // 2 values are written.
+        """The values as text. Of more than `most` values, only the first and the last `most` // 2 are written.
 
         For a random axis, the text describes the distribution.
         """

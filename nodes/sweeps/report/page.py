@@ -85,7 +85,7 @@ def _folder_in_commands(sweep: Sweep, folder: Path) -> str:
 
 
 def known_figures(rows: Mapping[int, Row]) -> list[str]:
-    """Names that the option `--figure` accepts: the pass rate, and all results of the runs."""
+    """Names of the figures: "pass_rate", and the names of all results of the runs."""
     return [PASS_RATE, *figure_names(in_order(rows))]
 
 
