@@ -105,8 +105,8 @@ def judged(composition: Composition) -> tuple[str, str]:
     """(result, reason) of a completed run, by the same rules as for a launch.
 
     The first of these conditions that is true gives the result. "failed": a guard stops the robot until the end, a
-    required milestone is not reached, or a node's verdict is "failed". "not certain": a node's verdict is "not
-    certain". "failed": all commands of a node were refused. If none is true: "passed", with the reason "".
+    required milestone is not reached, all commands of a node were refused, or a node's verdict is "failed". "not
+    certain": a node's verdict is "not certain". If none is true: "passed", with the reason "".
     """
     plan, server = composition.plan, composition.server
     status = server.status()
@@ -117,15 +117,15 @@ def judged(composition: Composition) -> tuple[str, str]:
     missed = [name for name in required if status["milestones"].get(name) is None]
     if missed:
         return FAILED, f"milestone {', '.join(missed)} not reached"
+    accepted, refused = status["commands_taken"], status["commands_refused"]
+    silent = [name for name in refused if not accepted.get(name)]
+    if silent:
+        return FAILED, _line(f"no command of {silent[0]} was accepted: {refused[silent[0]]['reason']}")
     verdicts = {name: hosted.verdict for name, hosted in composition.nodes.items()}
     for outcome in (FAILED, UNCERTAIN):
         found = [f"{name}: {v.reason}" for name, v in verdicts.items() if v is not None and v.outcome == outcome]
         if found:
             return outcome, _line("; ".join(found))
-    accepted, refused = status["commands_taken"], status["commands_refused"]
-    silent = [name for name in refused if not accepted.get(name)]
-    if silent:
-        return FAILED, _line(f"no command of {silent[0]} was accepted: {refused[silent[0]]['reason']}")
     return PASSED, ""
 
 

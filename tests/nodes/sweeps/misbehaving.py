@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from nodes.messages import JointCommand, RobotState
+from nodes.messages import JointCommand, RobotState, Verdict
 from nodes.node import Context, Node
 from sim_core.tables import Range
 
@@ -39,6 +39,10 @@ class Misbehaving(Node):
     def figures(self) -> dict[str, float]:
         return self.figures_found
 
+    @property
+    def verdict(self) -> Verdict | None:
+        return Verdict("not certain", "it is asked to doubt") if self.context.params.how.startswith("doubt") else None
+
     def on_message(self, name: str, message: RobotState):
         params = self.context.params
         if message.timestamp > 0.0199 and params.gain >= params.from_gain:
@@ -56,4 +60,5 @@ class Misbehaving(Node):
         if message.timestamp == 0.0 and params.pause_s:
             time.sleep(params.pause_s)
         torque = params.gain if params.how == "diverge" else 0.0
-        yield "command", JointCommand(mode="effort", name=message.name[:1], value=[torque], state_seq=message.seq)
+        name = ["nothing"] if params.how == "doubt in vain" else message.name[:1]
+        yield "command", JointCommand(mode="effort", name=name, value=[torque], state_seq=message.seq)

@@ -56,6 +56,25 @@ def test_a_lost_cell_is_one_row_that_says_so_and_takes_no_other_with_it(faulty: 
     assert "6 crashed, 3 passed, 2 hung, 2 error, 1 diverged" in faulty[1]
 
 
+def test_a_run_without_an_accepted_command_has_failed_whatever_a_node_doubts_as_in_a_launch(
+    launch: Path, sweep: Sweep, tmp_path: Path
+) -> None:
+    ran = sweep(launch, "--over", "node.how=doubt,doubt in vain", "--workers", 1, "-o", tmp_path / "out")
+    assert ran.returncode == 0, ran.stderr
+    doubtful, vain = rows_of(tmp_path / "out")
+    assert (doubtful["result"], doubtful["reason"]) == ("not certain", "node: it is asked to doubt")
+    assert vain["result"] == "failed"
+    assert vain["reason"].startswith("no command of node was accepted: ")
+    launched = subprocess.run(
+        [*COMMAND[:-1], "launch", launch, "--set", "node.how=doubt in vain"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert launched.returncode == 1, launched.stderr
+    assert "every command of 'node' was rejected" in launched.stdout
+
+
 @pytest.mark.soak
 def test_of_50_cells_exactly_the_four_that_misbehave_are_lost(launch: Path, sweep: Sweep, tmp_path: Path) -> None:
     axes = ("--over", "node.gain=1,2,3,4,5,6,7,8,9,1e20", "--over", "node.how=well,killed,segfault,hang,diverge")
