@@ -170,10 +170,13 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def sci(value: float) -> str:
     """Number as text with two significant digits, such as 3.1·10⁻⁵.
 
-    Numbers from 0.01 to 1000 have no exponent, and from 100 on three digits. NaN and infinite numbers give "∞".
+    Numbers from 0.01 to 1000 have no exponent, and from 100 on three digits. Infinite numbers give "∞" and "-∞", and
+    NaN gives "NaN".
     """
-    if value == 0.0 or not math.isfinite(value):
-        return "0" if value == 0.0 else "∞"
+    if math.isnan(value):
+        return "NaN"
+    if value == 0.0 or math.isinf(value):
+        return "0" if value == 0.0 else "∞" if value > 0.0 else "-∞"
     if 0.01 <= abs(value) < 1000:
         return f"{value:.2g}" if abs(value) < 100 else f"{value:.0f}"
     mantissa, _, exponent = f"{value:.1e}".partition("e")

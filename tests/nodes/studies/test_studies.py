@@ -108,7 +108,10 @@ def test_series_are_compared_at_the_instants_they_share() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0"), (3.14e-5, "3.1·10⁻⁵"), (0.25, "0.25"), (42.0, "42"), (512.0, "512"), (6.5e12, "6.5·10¹²")],
+    [
+        *((0.0, "0"), (3.14e-5, "3.1·10⁻⁵"), (0.25, "0.25"), (42.0, "42"), (512.0, "512"), (6.5e12, "6.5·10¹²")),
+        *((np.inf, "∞"), (-np.inf, "-∞"), (np.nan, "NaN")),
+    ],
 )
 def test_figures_read_as_a_person_writes_them(value: float, text: str) -> None:
     assert claims.sci(value) == text
