@@ -144,7 +144,8 @@ def _point(
     except ValueError as error:
         raise RecordingError(f"{file.path}: {error}") from None
     if there.first_s is None:
-        raise RecordingError(f"{file.path} has no snapshots to restart from; set snapshot_s in [sim] and record again")
+        how = "record again in lockstep (--set sim.mode=lockstep), with a snapshot_s in [sim] that is not 0"
+        raise RecordingError(f"{file.path} has no snapshots to restart from; {how}")
     first_s = there.first_s + step_s
     if there.snapshot is None or not at_s <= there.end_s + step_s / 2.0:
         range_s = f"t = {first_s:.6g} .. {there.end_s:.6g} s"
