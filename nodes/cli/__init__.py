@@ -7,6 +7,8 @@ def main() -> None:
     """Entry point of the console script; ends the process with the command's exit code."""
     import sys
 
-    from nodes.cli.application import run
-
+    try:
+        from nodes.cli.application import run
+    except KeyboardInterrupt:  # while modules are imported, before `run` can answer it
+        raise SystemExit(130) from None
     raise SystemExit(run(sys.argv[1:]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import io
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,20 @@ def test_a_full_error_stream_does_not_end_a_launch(monkeypatch: pytest.MonkeyPat
     display.log, display._live = None, None
     monkeypatch.setattr("sys.stderr", FullStream())
     display.print_line("t = 1.0 s: sim running")
+
+
+INTERRUPTED = """
+import sys
+class Interrupt:  # as Ctrl-C does at that moment
+    def find_spec(self, name, *more):
+        if name == "nodes.cli.commands.models.maps":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from nodes.cli import main
+main()
+"""
+
+
+def test_an_interrupt_while_modules_are_imported_is_no_traceback() -> None:
+    ran = subprocess.run([sys.executable, "-P", "-c", INTERRUPTED], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
