@@ -51,7 +51,7 @@ def cache_folder() -> Path:
 
 
 def _new_target() -> Any:
-    """A new LLVM target machine for this computer, for one use: an execution engine takes ownership and frees it."""
+    """A new LLVM target machine for this computer."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -102,7 +102,7 @@ class Library:
     manifest: dict[str, Any]
     addresses: dict[str, int]
     from_cache: bool
-    _engine: Any = field(repr=False)
+    _owner: Any = field(repr=False)  # keeps the machine code in memory
 
 
 def load(key: str) -> Library | None:
@@ -273,11 +273,18 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _link(objects: list[bytes], manifest: dict[str, Any], from_cache: bool) -> Library:
+    """Load object files. JITLink places each object in one block of memory.
+
+    MCJIT, which allocates each section separately, aborts the process where two sections of an object are more than
+    2 GB apart, as happens in a process whose memory has gaps.
+    """
     import llvmlite.binding as llvm
 
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _new_target())
+    jit = llvm.create_lljit_compiler(_new_target(), use_jit_link=True)
+    builder = llvm.JITLibraryBuilder().add_current_process()
     for data in objects:
-        engine.add_object_file(llvm.ObjectFileRef.from_data(data))
-    engine.finalize_object()
-    addresses = {symbol: engine.get_function_address(symbol) for symbol in manifest["symbols"]}
-    return Library(manifest, addresses, from_cache, engine)
+        builder.add_object_img(data)
+    for symbol in manifest["symbols"]:
+        builder.export_symbol(symbol)
+    loaded = builder.link(jit, "kernels")
+    return Library(manifest, {symbol: loaded[symbol] for symbol in manifest["symbols"]}, from_cache, (jit, loaded))
