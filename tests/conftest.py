@@ -18,6 +18,9 @@ os.environ.pop("ARMSWING_DOMAIN", None)  # of the shell: tests make folders of t
 # of the shell too: without bytecode files each of a thousand processes compiles the sources of all modules anew
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # as `armswing` does: two workers and their processes share the cores
 
 settings.register_profile("armswing", deadline=None)  # timings are benchmarks: a busy computer fails no test
 settings.load_profile("armswing")

@@ -5,8 +5,12 @@ from __future__ import annotations
 
 def main() -> None:
     """Entry point of the console script; ends the process with the command's exit code."""
+    import os
     import sys
 
+    # Inherited by the nodes. Idle threads of numpy's BLAS spin on cores that a run needs, and results of large matrices
+    # would depend on the number of cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from nodes.cli.application import run
     except KeyboardInterrupt:  # while modules are imported, before `run` can answer it

@@ -56,3 +56,23 @@ main()
 def test_an_interrupt_while_modules_are_imported_is_no_traceback() -> None:
     ran = subprocess.run([sys.executable, "-P", "-c", INTERRUPTED], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
+
+
+VERSION = """
+import os, sys
+sys.argv = ["armswing", "--version"]
+from nodes.cli import main
+try:
+    main()
+except SystemExit:
+    print("threads", os.environ["OPENBLAS_NUM_THREADS"])
+"""
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, "1"), ("3", "3")])
+def test_linear_algebra_uses_one_thread_unless_the_user_gives_a_number(given: str | None, used: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    environment |= {"OPENBLAS_NUM_THREADS": given} if given else {}
+    command = [sys.executable, "-P", "-c", VERSION]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert ran.stdout.splitlines()[-1] == f"threads {used}"
