@@ -16,7 +16,8 @@ from viewer.window.processes import ArmswingProcess
 
 PUSH_S = 0.1  # s
 PUSH_HELP = (
-    "Ctrl + left drag on a body pushes it; across a quarter of the scene's height with this force, longer with more"
+    "drag a body with Ctrl and the left button to push it; "
+    "a drag over a quarter of the scene's height applies this force"
 )
 UNPUSHABLE = (
     'no body can be pushed: the launch file needs [sim] parameters = { pushable = "*" }, or the launch '
