@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -21,6 +22,10 @@ sys.dont_write_bytecode = False
 os.environ.setdefault(
     "OPENBLAS_NUM_THREADS", "1"
 )  # as `armswing` does: two workers and their processes share the cores
+
+# A shell ignores SIGINT in its background processes, as in `make test &`, and tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("armswing", deadline=None)  # timings are benchmarks: a busy computer fails no test
 settings.load_profile("armswing")
