@@ -12,7 +12,6 @@ it (see installed.py).
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,9 +19,11 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from sim_core.kernels import native
+from sim_core.kernels.code_hash import code_hash
 from sim_core.kernels.installed import copy_installed_loops
 from sim_core.kernels.interrupts import signals_after_callbacks
 from sim_core.kernels.native import Library, cache_folder, source_hash
@@ -221,19 +222,18 @@ def native_function(signature: Any) -> Callable[[Callable[..., Any]], NativeFunc
     return lambda function: NativeFunction(function, signature)
 
 
-def code_key(function: Callable[..., Any], *parts: str) -> str:
+def code_key(function: Any, *parts: str) -> str:
     """File name, without suffix, of a function's machine code in `loops_folder`.
 
     Returns "" for a function without a source file, and for a function that uses variables of an enclosing function.
 
-    parts  further texts on which the machine code depends
+    function  the Python function, or the Deferred function that holds it
+    parts     further texts on which the machine code depends
     """
-    code, file = function.__code__, Path(function.__code__.co_filename)
-    if code.co_freevars or not file.is_file():
+    code = function.__code__ if isinstance(function, FunctionType) else function.py_func.__code__
+    if code.co_freevars or not Path(code.co_filename).is_file():
         return ""
-    text = hashlib.sha256(file.read_bytes()).hexdigest()
-    where = function.__module__, function.__qualname__, text
-    return f"{function.__name__}-{native.short_hash(native.machine_key(), _numba_version(), *where, *parts)}"
+    return f"{code.co_name}-{native.short_hash(native.machine_key(), _numba_version(), code_hash(function), *parts)}"
 
 
 @cache

@@ -29,14 +29,20 @@ LONGEST_S = 600.0  # time after which a compilation is reported no more, because
 log = logging.getLogger("armswing.compile")
 
 
-@cache
-def source_hash() -> str:
-    """Hash of all source files of sim_core, part of every cache key: any edit invalidates the cache."""
+def _source_hash() -> str:
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+_SOURCE_HASH = _source_hash()  # at the import: a file may be edited while this process still runs its earlier code
+
+
+def source_hash() -> str:
+    """Hash of all source files of sim_core, part of every cache key: any edit invalidates the cache."""
+    return _SOURCE_HASH
 
 
 def symbol_name(*parts: str) -> str:

@@ -72,7 +72,7 @@ def compile_loop(loop: Any, arguments: tuple[Any, ...]) -> Library:
     """
     place = loops_folder(), loop.py_func, layout(arguments)
     if place not in _loaded:
-        key = code_key(*place[1:])
+        key = code_key(loop, place[2])
         made = partial(_compiled, loop, arguments, key)
         _loaded[place] = stored_library(key, made) if key else made()
     return _loaded[place]
@@ -88,7 +88,7 @@ def is_loop_cached(loop: Any, arguments: tuple[Any, ...]) -> bool:
     folder, types = loops_folder(), layout(arguments)
     if (folder, loop.py_func, types) in _loaded:
         return True
-    key = code_key(loop.py_func, types)
+    key = code_key(loop, types)
     return bool(key) and (folder / f"{key}.json").exists()
 
 

@@ -145,27 +145,69 @@ def test_a_native_function_is_kept_unless_it_needs_numba(
     assert names == {"doubled"}
 
 
+PRINT_DOUBLED = """
+import ctypes, sys, numpy, own_loops
+given, found = numpy.full(1, 0.5), numpy.zeros(1)
+call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(own_loops.doubled.address)
+call(given.ctypes.data, found.ctypes.data)
+print(float(found[0]), 'numba' in sys.modules)
+"""
+
+
+def doubled_in_a_process(folder: Path, before: str = "") -> tuple[float, bool]:
+    """Result of `doubled` of own_loops.py, and whether it was compiled; `before` is code between import and use."""
+    command = [sys.executable, "-c", "import own_loops\n" + before + PRINT_DOUBLED]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True, timeout=100)
+    value, compiled = done.stdout.split()
+    return float(value), compiled == "True"
+
+
 def test_an_edited_native_function_is_compiled_anew(own: ModuleType, tmp_path: Path) -> None:
-    program = (
-        "import ctypes, sys, numpy, own_loops\n"
-        "given, found = numpy.full(1, 0.5), numpy.zeros(1)\n"
-        "call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(own_loops.doubled.address)\n"
-        "call(given.ctypes.data, found.ctypes.data)\n"
-        "print(float(found[0]), 'numba' in sys.modules)"
-    )
-
-    def run() -> list[str]:
-        command = [sys.executable, "-c", program]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=True, timeout=100)
-        return done.stdout.split()
-
-    first, warm = run(), run()
-    assert (first[1], warm[1]) == ("True", "False")
+    first, warm = doubled_in_a_process(tmp_path), doubled_in_a_process(tmp_path)
+    assert (first[1], warm[1]) == (True, False)
     assert warm[0] == first[0]
-    (tmp_path / "own_loops.py").write_text(LOOPS.replace("2.0 * math.sin", "4.0 * math.sin"))
-    edited = run()
-    assert float(edited[0]) == 2.0 * float(first[0])
-    assert edited[1] == "True"
+    # a longer file: Python itself does not notice another text of the same length within a second
+    (tmp_path / "own_loops.py").write_text(LOOPS.replace("2.0 * math.sin", "4.000 * math.sin"))
+    assert doubled_in_a_process(tmp_path) == (2.0 * first[0], True)
+    assert doubled_in_a_process(tmp_path) == (2.0 * first[0], False)
+
+
+def test_a_function_of_a_file_that_was_edited_after_its_import_is_not_taken_for_the_edited_one(
+    own: ModuleType, tmp_path: Path
+) -> None:
+    edited = LOOPS.replace("2.0 * math.sin", "4.000 * math.sin")
+    edits = f"open('own_loops.py', 'w').write({edited!r})\n"
+    before, _ = doubled_in_a_process(tmp_path, edits)
+    assert before == pytest.approx(2.0 * np.sin(0.5), rel=1e-15)
+    after, _ = doubled_in_a_process(tmp_path)
+    assert after == pytest.approx(4.0 * np.sin(0.5), rel=1e-15)
+
+
+LAWS = """
+import math
+from sim_core.kernels.compiled import inner
+GAIN = 2.0
+
+@inner
+def law(x):
+    return math.sin(x)
+"""
+
+
+@pytest.mark.parametrize(("text", "other"), [("GAIN = 2.0", "GAIN = 4.000"), ("math.sin(x)", "2.0 * math.sin(x)")])
+@pytest.mark.parametrize("through", ["laws.", ""], ids=["by module", "by name"])
+def test_an_edit_of_another_file_that_a_function_uses_is_seen(
+    text: str, other: str, through: str, own: ModuleType, tmp_path: Path
+) -> None:
+    (tmp_path / "laws.py").write_text(LAWS)
+    imports = "import laws\n" if through else "from laws import GAIN, law\n"
+    body = f"found[0] = {through}GAIN * {through}law(given[0])"
+    (tmp_path / "own_loops.py").write_text(imports + LOOPS.replace("found[0] = 2.0 * math.sin(given[0])", body))
+    first = doubled_in_a_process(tmp_path)
+    assert first == (pytest.approx(2.0 * np.sin(0.5), rel=1e-15), True)
+    assert doubled_in_a_process(tmp_path) == (first[0], False)
+    (tmp_path / "laws.py").write_text(LAWS.replace(text, other))
+    assert doubled_in_a_process(tmp_path) == (2.0 * first[0], True)
 
 
 def test_a_damaged_file_of_machine_code_is_compiled_anew(own: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
