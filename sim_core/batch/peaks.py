@@ -175,8 +175,8 @@ class RangeLoop:
 class Work:
     """Initial states, inputs and results of n systems whose state ranges several threads compute together.
 
-    rows      {name: array (n, size)} of the initial values and inputs q, v, u, p, gains, target, command, and of
-              reference if the quaternions are those of rotations from reference attitudes (see `Layout`)
+    rows      {name: array (n, size)} of the initial values and inputs, with the names q, v, u, p, gains, target and
+              command; and "reference", the reference attitudes, if ranges of rotations away from them are computed
     progress  function that is called with the number of finished systems and the number of all systems
     """
 

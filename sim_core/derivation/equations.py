@@ -243,10 +243,10 @@ def _residual_of(rows: Rows, U: ca.SX, a: ca.SX) -> list[ca.SX]:
 
 
 def moving_bodies(mechanism: Mechanism) -> tuple[Symbols, Motion, ca.SX, ca.SX, list[int]]:
-    """Symbols, equations and joint measures of a mechanism with first-order states, beams and armatures.
+    """Symbols and equations of motion of a mechanism, including its first-order states, beams and armatures.
 
-    Returns (symbols; motion, that is, frames and equations of the bodies; positions (n_joints,) of the joints;
-    velocities (n_joints,) of the joints; indices of the joints whose angle is wrapped to [-pi, pi]).
+    Returns the symbols; the motion, which holds frames and equations of the bodies; the positions (n_joints,) and
+    velocities (n_joints,) of the joints; and the indices of the joints whose angle is wrapped to [-pi, pi].
     """
     symbols, motion = with_states(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
     symbols, motion = with_beams(mechanism, symbols, motion)

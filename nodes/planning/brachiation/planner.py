@@ -133,7 +133,7 @@ def elbow_path(start: tuple[float, float, float], unknowns: np.ndarray) -> Path:
 
 
 def remaining(path: Path, elapsed: float) -> tuple[tuple[float, float, float], np.ndarray]:
-    """(start, unknowns), with which `elbow_path` returns the rest of a path after the time `elapsed`.
+    """Arguments (start, unknowns) of `elbow_path` for the part of a path after the time `elapsed`.
 
     elapsed  time since the start of the path, s
     """
