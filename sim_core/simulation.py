@@ -33,6 +33,7 @@ from sim_core.integrators.workspace import (
     HISTORY,
     LAW_HOLONOMIC,
     LAW_ROWS,
+    MEAN_VELOCITY,
     STOPS_AT_MARKS,
     Calls,
     Workspace,
@@ -149,6 +150,7 @@ class Simulation:
         self._too_large: StepTooLarge | None = None
         self._too_fast_impact = ""  # first warning about an impact that the step does not resolve
         self._w.memory.scalars[STOPS_AT_MARKS] = not self.stepper.adaptive
+        self._w.memory.scalars[MEAN_VELOCITY] = self.stepper.order == 1
         self._events = StepEvents(self._switching, self._w, self.step_s, self.energy)
         self._parameter_history = ParameterHistory()
         self._gaps = set[str]()  # constraints whose gap was noticed

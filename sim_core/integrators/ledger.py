@@ -2,8 +2,10 @@
 
 E is the energy, and W is the work of efforts, loads, dampers and prescribed motions. The power of these forces is
 integrated over each simulation step ("tick") by the two-point Gauss rule, on the cubic Hermite interpolant of the
-states at the ends of the step. This quadrature has order 4, is the same for every stepper, and does not influence the
-motion. W does not contain the work of stabilizers, which is thus a part of the error.
+states at the ends of the step. This quadrature has order 4 and does not influence the motion. Steppers of order 1 move
+positions by the velocity at one end of the step, while the kinetic energy changes by the force times the mean velocity;
+for them, the velocity is interpolated linearly. W does not contain the work of stabilizers, which is thus a part of the
+error.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from sim_core.integrators.workspace import (
     ENERGY,
     ENERGY_ROUNDING,
     HISTORY,
+    MEAN_VELOCITY,
     POWER,
     Q_WORK,
     TIME,
@@ -56,6 +59,8 @@ def book_work(m, calls):  # type: ignore[no-untyped-def]
         # weights of q0, v0, q1, v1 in the cubic, and of q1 - q0, v0, v1 in its derivative
         a, b, c, d = r * r * (1.0 + 2.0 * s), r * r * s * h, s * s * (3.0 - 2.0 * s), -s * s * r * h
         difference, before, after = 6.0 * s * r / h, r * (1.0 - 3.0 * s), s * (3.0 * s - 2.0)
+        if m.scalars[MEAN_VELOCITY] != 0.0:
+            difference, before, after = 0.0, r, s
         for i in range(n):
             q0, v0 = m.history[row, 1 + i], m.history[row, 1 + n + i]
             q1, v1 = m.state[Q, i], m.state[V, i]

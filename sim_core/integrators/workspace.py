@@ -42,6 +42,7 @@ PHI, PHIDOT, HELD, LAM, R2, Y, LEAST_PIVOT, DRIVEN = range(8)
 TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS, WEIGHT_V, WEIGHT_Q = range(6)
 IS_WEAK, SUBSTEPPED, SUM_PHI, SUM_PHIDOT, SMALL = range(6, 11)
 TO_CHECK, MISSING, WHOLE, PEAK_RESIDUAL, TIME_WORK, ENERGY_ROUNDING, IS_DRIVEN, STOPS_AT_MARKS = range(11, 19)
+MEAN_VELOCITY = 19
 NOW, BEFORE, TURNS = range(3)
 DIRECTION = 2
 NOT_WATCHED, CONDITIONS = 2, 3  # special directions of a guard: inactive; fires when its value is not negative
@@ -56,7 +57,7 @@ class Memory(NamedTuple):
     state: np.ndarray  # (12, n_q)
     rows: np.ndarray  # (8, max_rows)
     stages: np.ndarray  # (2, stages, n_q): velocities, accelerations
-    scalars: np.ndarray  # (19,)
+    scalars: np.ndarray  # (20,)
     angles: np.ndarray  # (3, n_wrapped): wrapped joint angles, previous angles, whole turns
     guards: np.ndarray  # (3, n_guards): values at the end of the step, values at its start, directions
     stepper: np.ndarray  # the stepper's memory
@@ -78,7 +79,7 @@ class Workspace:
             np.zeros((12, n_q)),
             np.zeros((8, n_rows)),
             np.zeros((2, stages, n_q)),
-            np.zeros(19),
+            np.zeros(20),
             np.zeros((3, len(system.wraps))),
             np.zeros((3, n_guards)),
             np.zeros(stepper_memory),

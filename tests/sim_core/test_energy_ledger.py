@@ -72,8 +72,9 @@ def test_a_constant_effort_and_load_work_force_times_way(stepper: str) -> None:
     sim.set_effort([2.0])
     sim.step(700)
     way = float(sim.state.q[0]) - 0.3
-    assert sim.energy_ledger.work == pytest.approx(3.5 * way, rel=1e-9)
-    assert abs(sim.energy_ledger.departure) < 10 * EXACT[STEPPERS[stepper].order]
+    order = STEPPERS[stepper].order  # of order 1, the way is that of the velocity at one end of each step
+    assert sim.energy_ledger.work == pytest.approx(3.5 * way, rel=EXACT[1] if order == 1 else 1e-9)
+    assert abs(sim.energy_ledger.departure) < 10 * EXACT[order]
 
 
 def test_a_dropped_mass_does_no_work_and_departs_by_rounding() -> None:
@@ -159,23 +160,26 @@ def test_a_velocity_that_an_input_prescribes_does_the_work_of_a_motor(stepper: s
     assert sim.energy_ledger.largest < largest
 
 
+@pytest.mark.parametrize("stepper", ["rk4", "semi_implicit"])
 @pytest.mark.parametrize(
     "stabilizer", ["sampled_fuzzy", "projection", DirectCorrection(), DirectCorrection(weight="mass")]
 )
-def test_a_jump_of_a_prescribed_velocity_is_work(stabilizer: Any) -> None:
+def test_a_jump_of_a_prescribed_velocity_is_work(stabilizer: Any, stepper: str) -> None:
     made = dataclasses.replace(
         held(lambda t: 0.0 * t).system.mechanism,
         name="driven",
         actuators=(Actuator(name="speed", unit="rad/s"),),
         constraints=(PrescribedMotion(name="drive", joint="pin", input="speed"),),
     )
-    sim = Simulation(assemble(made), step_s=1e-3, stabilizer=stabilizer)
+    sim = Simulation(assemble(made), step_s=1e-3, stabilizer=stabilizer, stepper=stepper)
     for speed in (2.0, -1.0, 0.5):
         sim.set_effort([speed])
         sim.step(64)
         assert sim.state.v[2] == pytest.approx(speed, abs=1e-6)
     assert sim.take_notices() == []
-    assert sim.energy_ledger.work == pytest.approx(sim.energy() - made.initial_q[1] * 9.81, abs=1e-4)
+    assert sim.energy_ledger.work == pytest.approx(
+        sim.energy() - made.initial_q[1] * 9.81, abs=1e-4 if stepper == "rk4" else 0.01 * sim.energy()
+    )
 
 
 MOTIONS: dict[str, tuple[Callable[[Any], Any], str]] = {
