@@ -129,6 +129,10 @@ class Beyond(Frozen):
 class Pushed(Frozen):
     """Condition: the constraints at a point of a body push the body along the world direction `axis` with more than
     `force`, N.
+
+    The forces are averages over the time step. They include those of the stabilizer, which are large while a violation
+    decays: after a landing that penetrates deeply within a step, the condition can hold although nothing else pushes.
+    A smaller step, or a guard that captures the position of the landing, avoids the violation.
     """
 
     constraints: tuple[str, ...]
