@@ -50,7 +50,9 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
             str,
             ParameterInfo("parts to leave out instead of refusing the file: tendon, equality, fluid", none="nothing"),
         ] = "",
-        keyframe: Annotated[str, ParameterInfo("keyframe that gives the start", none="the file's positions")] = "",
+        keyframe: Annotated[
+            str, ParameterInfo("keyframe that gives the start, else the file's positions", none="start, if any")
+        ] = "",
         contacts: Annotated[
             Literal["compliant", "ground", "ignore"],
             ParameterInfo("contacts of geoms: compliant ones, only those with the ground, or none"),
