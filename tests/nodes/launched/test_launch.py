@@ -150,6 +150,14 @@ def test_a_viewer_that_cannot_open_is_said_so_and_the_run_goes_on(ground: Any) -
     assert "[viewer] ended with exit code 3" in done.stderr
 
 
+def test_a_launch_with_a_window_says_at_its_end_how_to_see_the_recording(ground: Any) -> None:
+    recorder = '[[nodes]]\nname = "recorder"\nrun = "nodes/recorder.py:Recorder"\nparams = { file = "my run.mcap" }\n'
+    ground.environment["QT_QPA_PLATFORM"] = "offscreen"
+    done = ground.run("launch", ground.launch_file(recorder), "--view", "--duration", "0.5")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == "`armswing view 'my run.mcap'` shows the recording of this run"
+
+
 def test_a_node_that_fails_at_its_start_ends_the_launch_at_once(ground: Any) -> None:
     more = 'restart = "always"\nparams = { fails_at_start = true }'
     done = ground.run("launch", ground.launch_file(ground.node("Listener", more=more)), "--duration", "30")
