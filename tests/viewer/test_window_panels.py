@@ -406,6 +406,18 @@ def test_a_saved_layout_is_reported_and_only_layouts_are_offered(
     assert kinds[0].split(";;")[0] == "Layouts (*.layout.json)"  # and not the sidecars of recordings
 
 
+def test_a_layout_gets_the_suffix_by_which_it_is_found_again(
+    window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QtWidgets.QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "mine"), ""))
+    window.files.save_layout_as()
+    saved = (tmp_path / "mine.layout.json").read_bytes()
+    window.scene.look_top()
+    window.files.save_layout_as()  # the dialog did not ask whether to replace mine.layout.json
+    assert (tmp_path / "mine.layout.json").read_bytes() == saved
+    assert load_layout(tmp_path / "mine").camera != load_layout(tmp_path / "mine.layout.json").camera
+
+
 def test_the_dialog_of_a_film_has_its_interval_speed_and_size(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import tempfile
 from collections.abc import Sequence
@@ -40,6 +41,8 @@ class FileMenu:
         path, _ = QtWidgets.QFileDialog.getSaveFileName(window, "Save layout", f"viewer{SUFFIX}", kinds)
         if not path:
             return
+        if not path.endswith(SUFFIX) and not os.path.exists(path + SUFFIX):  # which the dialog did not ask to replace
+            path += SUFFIX
         plots, panels = window.plots.specs, window.docks.visible()
         layout = msgspec.structs.replace(window.history.layout, plots=plots, panels=panels, theme=palette.theme)
         try:

@@ -164,6 +164,7 @@ class Docks:
             self._opened_by_selection = True
             dock.show()
             self._window.resizeDocks([dock], [TABLE_HEIGHT], QtCore.Qt.Orientation.Vertical)
+            QtCore.QTimer.singleShot(0, self._plots.show_current)  # there is less room for the plots now
         dock.raise_()
 
     def show_statistics(self) -> None:
