@@ -102,8 +102,9 @@ def test_a_film_of_a_live_run_is_refused(capsys: pytest.CaptureFixture[str]) -> 
 def test_the_window_writes_a_film_of_the_selected_interval_as_it_is_shown(
     spatial: Path, tmp_path: Path, qtbot: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target = tmp_path / "shown.gif"
-    monkeypatch.setattr(QtWidgets.QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
+    target = tmp_path / "shown.gif"  # the suffix follows from the kind that is chosen in the dialog
+    chosen = str(target.with_suffix("")), "Animated pictures (*.gif)"
+    monkeypatch.setattr(QtWidgets.QFileDialog, "getSaveFileName", lambda *_: chosen)
     with opened_window(qtbot, spatial) as window:
         window.scene.look("top")
         window.plots.set_interval((1.0, 1.4))

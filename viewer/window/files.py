@@ -111,12 +111,15 @@ class FileMenu:
     def save_film(self) -> None:
         """Ask for a file, and write a film of the recordings, as they are shown, to it."""
         width, height = Film("film.mp4").size
-        path, _ = QtWidgets.QFileDialog.getSaveFileName(
+        path, kind = QtWidgets.QFileDialog.getSaveFileName(
             self._window,
             f"Save film: {self._film_text()}, {width}x{height}",
             "film.mp4",
             "Films (*.mp4);;Animated pictures (*.gif)",
         )
+        suffix = ".gif" if ".gif" in kind else ".mp4"
+        if path and not Path(path).suffix and not os.path.exists(path + suffix):
+            path += suffix
         if path:
             self.save_film_to(path)
 

@@ -375,13 +375,13 @@ class Plot:
         keys = [(name, each.color, mark) for name, each, mark in zip(names, drawn, marks, strict=True)]
         if several:
             keys = keys[: len(self.spec.curves)]
-        title = self.spec.title or ("empty plot: drag a field here" if not self.spec.curves else "")
+        title = self.spec.title or ("drag a field here" if not self.spec.curves else "")
         named = len(self.spec.curves) > 1 or title not in ("", self.spec.title)
         if len(keys) == 1 and "." in self.spec.curves[0].field:
             named = True
         if not title:
             title, keys = (names[0], keys[1:]) if len(keys) == 1 else (common_name(self.spec.curves), keys)
-        unit = self.spec.unit or "SI"
+        unit = self.spec.unit or ("SI" if self.spec.curves else "empty plot")
         text, lines, whole = compose(
             ("▸ " if self.current else "") + title,
             unit,
