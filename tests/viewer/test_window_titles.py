@@ -81,6 +81,37 @@ def test_the_whole_name_is_shown_while_the_pointer_rests_on_a_shortened_one(tmp_
         assert window.plots.plots[0].title._item.toolTip() == ""
 
 
+def test_references_of_one_style_have_one_entry_below_the_plots() -> None:
+    states = [(f"joint_{number}", f"#00000{number}", "━━") for number in range(3)]
+    references = [(f"{name} (reference)", "#111111", "┉┉") for name, *_ in states]
+    below = table([*states, *references], 400.0)
+    assert [below.count(f">{name}<") for name in ("joint_0", "references", "joint_0 (reference)")] == [1, 1, 0]
+    assert table(references[:1], 400.0).count(">joint_0 (reference)<") == 1
+
+
+def test_a_film_leaves_out_names_that_do_not_fit_below_the_plots(tmp_path: Path, qtbot: Any) -> None:
+    file, names = tmp_path / "many.mcap", [f"joint_number_{number}" for number in range(60)]
+    with RecordingWriter(file, {}) as writer:
+        writer.write("arm/description", Description(robot="arm", joints=[JointDescription(name=n) for n in names]), 0.0)
+        for seq in range(20):
+            state = RobotState(timestamp=0.1 * seq, seq=seq + 1, name=names, position=[float(seq)] * len(names))
+            writer.write("arm/state", state, state.timestamp)
+    with opened_window(qtbot, file) as window:
+        window.resize(900, 700)
+        specs = (PlotSpec(tuple(Curve("arm/state", f"position.{name}") for name in names), "Position", "rad"),)
+        window.history.change(msgspec.structs.replace(window.history.layout, plots=specs), "plots")
+        for _ in range(5):
+            QtWidgets.QApplication.processEvents()
+        assert not window.plots.names.isHidden()
+        height = window.plots.plots[0].box.height()
+        window.plots.show_all()
+        for _ in range(3):
+            QtWidgets.QApplication.processEvents()
+        assert window.plots.names.isHidden()
+        assert letters(window.plots.plots[0].title.text)[-1].endswith("60 curves")
+        assert window.plots.plots[0].box.height() > height + 50.0
+
+
 def test_the_same_joint_of_two_robots_has_two_names_and_two_colours() -> None:
     curves = [Curve(f"{side}/arm/state", "position.elbow") for side in ("left", "right")]
     assert curve_names(curves) == ["left/arm state elbow", "right/arm state elbow"]

@@ -17,6 +17,7 @@ LEGEND_LINES = 2  # at most, below the title
 GAP = "&nbsp;&nbsp;"
 ELLIPSIS = "…"  # in the place of the middle of a text that is too long
 SHORTEST = 8  # letters to which a text is shortened at least
+REFERENCE = " (reference)"  # end of the label of a reference's curve
 MARK = 4  # letters that the mark of a curve and the gap behind its name need
 
 
@@ -46,7 +47,7 @@ class Title(pg.GraphicsWidget):
 
 
 def compose(
-    title: str, unit: str, curves: Sequence[Curve], dashed: bool, remark: str, width: float
+    title: str, unit: str, curves: Sequence[Curve], dashed: bool, remark: str, width: float, below: bool = True
 ) -> tuple[str, int, bool]:
     """(rich text of a title for `width` pixels, number of lines, whether the text names all curves).
 
@@ -54,6 +55,7 @@ def compose(
             title that is longer than a line is shortened in its middle
     dashed  whether the plot also has reference curves, which are drawn dashed; they get one legend entry, "reference"
     remark  text that is shown if there is no curve to name
+    below   whether curves that the title does not name are named below the plots
     """
     letters = int(width / LETTER_WIDTH)
     title = shortened(title, letters)
@@ -76,7 +78,7 @@ def compose(
     rows = _rows([*keys, *behind], letters)
     if len(rows) > LEGEND_LINES:
         counted = f"{len(curves)} curves, named below"
-        if LETTER_WIDTH * (len(counted) + 3) > width:
+        if not below or LETTER_WIDTH * (len(counted) + 3) > width:
             counted = f"{len(curves)} curves"
         entries = [(len(counted) + 3, _muted(counted)), *behind]
         if LETTER_WIDTH * (len(title) + len(unit) + 5 + sum(entry[0] for entry in entries)) <= width:
@@ -89,10 +91,13 @@ def compose(
 def table(curves: Sequence[Curve], width: float) -> str:
     """Rich-text table of curve names for `width` pixels, ordered down each column; "" if there are no curves.
 
-    A name that is longer than a line is shortened in its middle.
+    A name that is longer than a line is shortened in its middle. References of one style have a single entry.
     """
     if not curves:
         return ""
+    references = [each for each in curves if each[0].endswith(REFERENCE)]
+    if len(references) > 1 and len({(color, mark) for _, color, mark in references}) == 1:
+        curves = [*(each for each in curves if each not in references), ("references", *references[0][1:])]
     curves = [(shortened(label, int(width / LETTER_WIDTH) - MARK), color, mark) for label, color, mark in curves]
     widest = LETTER_WIDTH * (max(len(label) for label, *_ in curves) + 5)
     columns = max(1, min(len(curves), int(width / widest)))

@@ -206,11 +206,15 @@ class PlotArea(QtWidgets.QWidget):
             plot.show_title(self.sources, differs)
         curves = dict.fromkeys(key for plot in self.plots for key in plot.unnamed)
         text = table(list(curves), self.area.width() - AXIS_WIDTH)
-        self.names.setVisible(bool(text))
         if text != self.key.text():
             self.key.setText(text)
             self.key.setToolTip("\n".join(label for label, *_ in curves) if ELLIPSIS in text else "")
-        self.names.setFixedHeight(min(self.key.sizeHint().height(), round(NAMES * self.height())))
+        height, most = self.key.sizeHint().height(), round(NAMES * self.height())
+        self.names.setFixedHeight(min(height, most))
+        is_hidden = height > most and not self._may_scroll  # nobody can scroll the names in a film
+        self.names.setVisible(bool(text) and not is_hidden)
+        for plot in self.plots if is_hidden else ():
+            plot.show_title(self.sources, differs, below=False)
         self._lay_out_heights()
 
     def _on_resized(self) -> None:

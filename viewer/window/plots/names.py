@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from viewer.qt.titles import REFERENCE
 from viewer.window.layout import Curve
 
 
@@ -26,7 +27,7 @@ def curve_names(curves: Sequence[Curve]) -> list[str]:
         _, _, rest = curve.field.partition(".")
         name = rest if rest and len(fields) == 1 else curve.field
         if curve.topic.endswith("/reference"):
-            name = f"{name} (reference)"
+            name += REFERENCE
         elif len(topics) > 1:
             name = f"{curve.topic.rpartition('/')[2]} {name}"
         if len(robots) > 1:

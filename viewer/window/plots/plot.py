@@ -364,8 +364,11 @@ class Plot:
         up = self.left_axis.tickValues(*self.span, height)
         return (across[0][1] if across else ()), (up[0][1] if up else ())
 
-    def show_title(self, sources: Sequence[Source], differs: bool) -> None:
-        """Write title, unit and legend above the plot, laid out for its current width."""
+    def show_title(self, sources: Sequence[Source], differs: bool, below: bool = True) -> None:
+        """Write title, unit and legend above the plot, laid out for its current width.
+
+        below  whether curves that the title does not name are named below the plots
+        """
         drawn, is_live = self.drawn(sources, differs), any(source.live for source in sources)
         if is_live:
             drawn = sorted(drawn, key=lambda each: each.is_reference)
@@ -389,6 +392,7 @@ class Plot:
             False,
             self._remark(differs and len(sources) > 1),
             self.item.size().width() - AXIS_WIDTH,
+            below,
         )
         self.title.set_html(text, lines, "\n".join([title, *(name for name, *_ in keys)]) if ELLIPSIS in text else "")
         self.unnamed = [] if whole else keys
