@@ -102,11 +102,11 @@ def launch_plan(
         stack.enter_context(launch.signals())
         launch.run(view=view, watch=watch)
     launch.show_failure()
-    print(launch.summary.text(), flush=True)
     recorded = [file.path for file in launch.summary.files if file.path.endswith(".mcap")]
     if view and recorded:
         hint = f"`armswing view {shlex.quote(recorded[0])}` shows the recording of this run"
         print(hint, file=sys.stderr, flush=True)
+    print(launch.summary.text(), flush=True)
     return launch.summary
 
 

@@ -24,6 +24,7 @@ from viewer.window.layout import Curve, LayoutError, load_layout
 from viewer.window.main import MainWindow
 from viewer.window.overrides import OverrideDialog
 from viewer.window.plots.canvas import MIME
+from viewer.window.suffixes import with_suffix
 
 
 @pytest.fixture
@@ -404,6 +405,13 @@ def test_a_saved_layout_is_reported_and_only_layouts_are_offered(
     assert window.page.subtitle.text() == f"saved the layout {path}"
     window.files.open_layout()
     assert kinds[0].split(";;")[0] == "Layouts (*.layout.json)"  # and not the sidecars of recordings
+
+
+def test_a_suffix_is_appended_unless_it_is_there_or_would_replace_a_file(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    assert [with_suffix(path, ".mcap") for path in (run, f"{run}.mcap", "")] == [f"{run}.mcap", f"{run}.mcap", ""]
+    Path(f"{run}.mcap").write_bytes(b"")
+    assert with_suffix(run, ".mcap") == run
 
 
 def test_a_layout_gets_the_suffix_by_which_it_is_found_again(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import tempfile
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from viewer.window.layout import SUFFIX, LayoutError, load_layout, save_layout
 from viewer.window.overrides import OverrideDialog
 from viewer.window.processes import ArmswingProcess
 from viewer.window.source import read_overlaid
+from viewer.window.suffixes import with_suffix
 
 GO_ON_S = 10.0  # simulated time for which a launch goes on at least, where the recorded plan has an end
 
@@ -41,8 +41,7 @@ class FileMenu:
         path, _ = QtWidgets.QFileDialog.getSaveFileName(window, "Save layout", f"viewer{SUFFIX}", kinds)
         if not path:
             return
-        if not path.endswith(SUFFIX) and not os.path.exists(path + SUFFIX):  # which the dialog did not ask to replace
-            path += SUFFIX
+        path = with_suffix(path, SUFFIX)
         plots, panels = window.plots.specs, window.docks.visible()
         layout = msgspec.structs.replace(window.history.layout, plots=plots, panels=panels, theme=palette.theme)
         try:
@@ -117,9 +116,8 @@ class FileMenu:
             "film.mp4",
             "Films (*.mp4);;Animated pictures (*.gif)",
         )
-        suffix = ".gif" if ".gif" in kind else ".mp4"
-        if path and not Path(path).suffix and not os.path.exists(path + suffix):
-            path += suffix
+        if not Path(path).suffix:
+            path = with_suffix(path, ".gif" if ".gif" in kind else ".mp4")
         if path:
             self.save_film_to(path)
 

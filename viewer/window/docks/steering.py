@@ -13,6 +13,7 @@ from viewer.qt import theme
 from viewer.qt.focus import only_when_clicked
 from viewer.window.docks.calls import ServiceCalls
 from viewer.window.processes import ArmswingProcess
+from viewer.window.suffixes import with_suffix
 
 PUSH_S = 0.1  # s
 PUSH_HELP = (
@@ -224,7 +225,7 @@ class SteeringPanel(QtWidgets.QWidget):
         suggested = time.strftime("recording_%Y%m%d_%H%M%S.mcap")
         path, _ = QtWidgets.QFileDialog.getSaveFileName(self, "Record to", suggested, "Recordings (*.mcap)")
         if path:
-            self.record_to(path)
+            self.record_to(with_suffix(path, ".mcap"))
 
     def record_to(self, path: str) -> None:
         """Record all topics to the file `path` until `record` is called again. An existing file is replaced."""
