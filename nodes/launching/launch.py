@@ -116,7 +116,7 @@ def run_log(plan: Plan) -> RunLog | None:
     None if no recorder runs on this host, or if the folder of the recording cannot be written.
     """
     for node in plan.nodes_on(plan.sim.host):
-        file = _file_of(node, plan.folder)
+        file = recorded_file(node, plan.folder)
         if file is not None and file.suffix == ".mcap" and file.absolute().parent.is_dir():
             with contextlib.suppress(OSError):  # the recorder reports a folder that cannot be written
                 return RunLog(file.with_suffix(".log"))
@@ -157,7 +157,7 @@ class Launch:
         self._accepted: dict[str, int] = {}
         self._dropped: dict[str, list[int]] = {}  # as in Links.dropped
         self._is_measured = False  # whether the server replied at the end
-        files = (_file_of(node, plan.folder) for node in plan.nodes_on(plan.sim.host))
+        files = (recorded_file(node, plan.folder) for node in plan.nodes_on(plan.sim.host))
         self._files = {file: _identity(file) for file in files if file is not None}
         self._names = ["sim", *(node.name for node in plan.nodes)]
         self._folder = domain_folder(plan.domain)
@@ -430,7 +430,7 @@ class Launch:
         This happens, for example, if a recorder was killed.
         """
         for node in self.plan.nodes_on(self.plan.sim.host):
-            file = _file_of(node, self.plan.folder)
+            file = recorded_file(node, self.plan.folder)
             if file is None or "recording" not in load_class(node.run, self.plan.folder).services:
                 continue
             verdict = self.summary.verdicts.get(node.name)
@@ -554,7 +554,7 @@ def _detail(status: Status | None) -> str:
     return status.detail or ", ".join(counted)
 
 
-def _file_of(node: NodePlan, folder: str) -> Path | None:
+def recorded_file(node: NodePlan, folder: str) -> Path | None:
     """File that a node writes if the node is a recorder; None for other nodes.
 
     A recorder subscribes to all topics and has a parameter `file`.

@@ -358,6 +358,18 @@ def test_a_launch_that_goes_on_runs_beyond_the_recorded_end_and_names_its_record
     assert window.page.subtitle.text() == wanted
 
 
+def test_a_launch_goes_on_from_the_same_recording_again_after_one_that_moved_it(
+    window: MainWindow, started: list[list[str]]
+) -> None:
+    recording = Path(window.sources[0].path)
+    window.files.go_on_with("run.toml")
+    moved = recording.rename(recording.with_name(f"{recording.stem}.before.mcap"))  # as a recorder does
+    recording.write_bytes(b"of the launch")
+    window.files.go_on_with("run.toml")
+    from_files = [arguments[arguments.index("--from") + 1] for arguments in started]
+    assert from_files == [str(recording), str(moved)]
+
+
 @pytest.mark.parametrize("accepted", [True, False])
 def test_going_on_shows_the_recorded_values_and_takes_those_that_stay_chosen(
     accepted: bool, window: MainWindow, started: list[list[str]], monkeypatch: pytest.MonkeyPatch

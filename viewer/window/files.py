@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import tempfile
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 from pyqtgraph.Qt import QtCore, QtWidgets
 
+from nodes.recording.places import before_path
 from nodes.recording.sidecar import folders_of
 from viewer import palette
 from viewer.film import Film
@@ -34,6 +36,7 @@ class FileMenu:
         self.opened: list[ArmswingProcess] = []  # windows on other recordings
         self._launch_path = ""
         self._film_path, self._from_s = "", 0.0
+        self._inode: int | None = None  # of the first recording, when a launch went on from it
 
     def save_layout_as(self) -> None:
         """Ask for a file, and write the layout to it."""
@@ -195,7 +198,7 @@ class FileMenu:
         launch starts.
         """
         self._launch_path = launch_file
-        options = ["--from", self._window.sources[0].path, "--differences"]
+        options = ["--from", self._recording(), "--differences"]
         self.comparison = ArmswingProcess(["launch", launch_file, *options], self._window)
         self.comparison.ended.connect(self._on_compared)
         self._window.page.show_subtitle(f"comparing {launch_file} with the recorded plan ...")
@@ -234,12 +237,22 @@ class FileMenu:
         source = window.sources[0]
         self._from_s = at_s = window.playback.now - source.offset
         options = [part for each in overrides for part in ("--set", each)]
-        options += ["--from", source.path, "--at", f"{at_s:.6f}", "--view"]
+        recording = self._recording()
+        if os.path.isfile(recording):
+            self._inode = os.stat(recording).st_ino
+        options += ["--from", recording, "--at", f"{at_s:.6f}", "--view"]
         if source.duration_s is not None:
             options += ["--duration", f"{max(source.duration_s, at_s + GO_ON_S):.6g}"]
         self.launch = ArmswingProcess(["launch", launch_file, *options], window)
         self.launch.ended.connect(self._on_ended)
         window.page.show_subtitle(f"a launch continues from t = {at_s:.6g} s, in a window of its own ...")
+
+    def _recording(self) -> str:
+        """Path of the first recording, also after a launch that records to the same path kept it under another name."""
+        path = self._window.sources[0].path
+        before = before_path(path)
+        moved = self._inode is not None and before.is_file() and before.stat().st_ino == self._inode
+        return str(before) if moved else path
 
     def _on_ended(self, code: int, line: str) -> None:
         ended = f"the run that went on from t = {self._from_s:.6g} s has ended: {' '.join(line.split())}"

@@ -63,6 +63,21 @@ def test_a_launch_continues_a_recorded_one_with_the_same_messages(domain: int, t
     assert rest == lines(tmp_path / "run.mcap")[-len(rest) :]
 
 
+def test_a_run_that_would_replace_the_recording_it_continues_is_refused(domain: int, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN)
+    assert launch(tmp_path).returncode == 0
+    recorded = (tmp_path / "run.mcap").read_bytes()
+    again = launch(tmp_path, "--from", "run.mcap", "--at", "0.6")  # its recording is kept as run.before.mcap
+    assert again.returncode == 0, again.stdout + again.stderr
+    refused = launch(tmp_path, "--from", "run.before.mcap", "--at", "0.4")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == (
+        "armswing: run.before.mcap would be replaced, because 'recorder' keeps its previous file run.mcap under this "
+        "name; rename one of the two first\n"
+    )
+    assert (tmp_path / "run.before.mcap").read_bytes() == recorded
+
+
 def test_a_live_launch_goes_to_a_time_of_a_recording(
     run: Callable[..., Any], until: Callable[..., Any], tmp_path: Path, domain: int, capsys: Any
 ) -> None:

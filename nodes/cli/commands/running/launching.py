@@ -188,17 +188,35 @@ def launch(
 def _begin(plan: Plan, recording: Path | None, at: float | None) -> tuple[bytes, list[str]]:
     """Return (point of a recorded run at which the plan continues, encoded as bytes; lines to show the user).
 
-    Raises InputError if the recording or the time `at` is missing.
+    Raises InputError if the recording or the time `at` is missing, or if the run would replace the recording.
     """
     from nodes.simulation.restart.finding import notes, read_restart
 
     if recording is None or at is None:
         raise InputError("--from and --at must be given together, as in --from run.mcap --at 5.0")
     require_recording(recording)
+    _require_that_it_is_kept(plan, recording)
     begin = read_restart(recording, at, plan)
     if plan.duration_s is not None and at > plan.duration_s - plan.sim.step_s / 2.0:
         raise InputError(f"--at {at:g}: the launch ends at t = {plan.duration_s:g} s; give a later end with --duration")
     return begin.encode(), notes(begin, recording)
+
+
+def _require_that_it_is_kept(plan: Plan, recording: Path) -> None:
+    """Raise InputError if a recorder of the plan replaces `recording` when it keeps its previous file as *.before."""
+    from nodes.launching.launch import recorded_file
+    from nodes.recording.places import before_path
+
+    for node in plan.nodes_on(plan.sim.host):
+        file = recorded_file(node, plan.folder)
+        if file is None or not file.is_file():
+            continue
+        before = before_path(file.resolve() if file.is_symlink() else file)
+        if before.exists() and before.samefile(recording):
+            raise InputError(
+                f"{recording} would be replaced, because {node.name!r} keeps its previous file {file} under this name; "
+                "rename one of the two first"
+            )
 
 
 def _print_differences(plan: Plan, recording: Path | None) -> None:
