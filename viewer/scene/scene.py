@@ -435,7 +435,7 @@ def floor(view: View, gravity: Floats, cloud: Floats, is_covered: bool) -> Floor
     below = float(np.sign(gravity[vertical]) or -1.0)
     size = float(np.ptp(cloud, axis=0).max())
     step = nice_step(size / 8.0)
-    height = below * (float((below * cloud[:, vertical]).max()) + 0.04 * size)
+    height = below * (float((below * cloud[:, vertical]).max()) + 0.01 * size)
     grid = view.project(floor_lines(cloud, vertical, height, step))[..., :2]
     origin = view.project(cloud)[:, :2].min(axis=0) + TRIAD_AT * step
     along = view.project(np.eye(3) * step)[:, None, :2]

@@ -13,7 +13,8 @@ from viewer.qt import theme
 from viewer.window.docks.calls import ServiceCalls
 
 WAITING = "the parameters of the nodes appear when a launch is live"
-VALUE = 1  # column of the value
+VALUE, UNIT = 1, 2  # columns
+LEAST_NAME = 110  # pixels of the column of names
 PLACE = QtCore.Qt.ItemDataRole.UserRole
 
 
@@ -62,11 +63,16 @@ class ParameterPanel(QtWidgets.QWidget):
                     top, [key, value_text(value), limit.get("unit", ""), limits_text(limit)]
                 )
                 item.setData(0, PLACE, (node, key))
+                item.setToolTip(0, key)
                 item.setFlags(item.flags() | QtCore.Qt.ItemFlag.ItemIsEditable)
             top.setExpanded(True)
         for place in range(4):
             self.tree.resizeColumnToContents(place)
-        self.tree.setColumnWidth(VALUE, max(50, min(90, self.tree.columnWidth(VALUE))))
+        self.tree.setColumnWidth(VALUE, max(50, min(70, self.tree.columnWidth(VALUE))))
+        # the unit has to be in view: the start of "N m s" reads like another unit
+        bar = self.tree.verticalScrollBar().sizeHint().width()
+        room = self.tree.width() - bar - self.tree.columnWidth(VALUE) - self.tree.columnWidth(UNIT) - 4
+        self.tree.setColumnWidth(0, max(LEAST_NAME, min(self.tree.columnWidth(0), room)))
         self._filling = False
         count = sum(len(each) for each in values.values())
         self.message.setStyleSheet("")
