@@ -30,6 +30,7 @@ SEEN = {
 }
 ACTING = ("stiffness", "damping", "frictionloss", "armature", "springlength")
 FLUID = {"density": 1, "viscosity": 1, "wind": 3}
+EXPANDED = ("frame", "replicate")  # elements that MuJoCo replaces by others when it reads a file
 FLAGS = ("passive", "spring", "damper")  # flags of <option> that change the passive motion and are not supported
 CONSTRAINTS = ("contact", "equality", "limit", "frictionloss")  # flags that the flag `constraint` includes
 # {part: [(attributes that are not read, what holds in their place)]}
@@ -156,6 +157,10 @@ def check_body(body: Element, sites: Collection[str], notes: Notes) -> None:
             continue
         if child.tag in SEEN:
             notes.add(child, SEEN[child.tag])
+        elif child.tag in EXPANDED:
+            child.fail(
+                f"<{child.tag}> in a body is not supported; save the model by MuJoCo, which writes its elements out"
+            )
         elif child.tag not in BODY:
             child.fail(f"<{child.tag}> in a body is not supported; remove it")
     if body.number("gravcomp", 0.0) != 0.0:

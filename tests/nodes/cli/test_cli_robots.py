@@ -31,6 +31,14 @@ def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str])
     assert (limit["default"], limit["none"], limit["unit"]) == (None, "no limit", "N m")
 
 
+def test_a_start_is_proposed_only_where_constraints_are_violated(capsys: pytest.CaptureFixture[str]) -> None:
+    tumbler = Path(__file__).parents[3] / "launch/examples/tumbler.py"
+    assert run(["robot", "show", f"{tumbler}:tumbler", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["sphere_contacts"]  # for which the start is examined
+    assert (shown["start_violates"], shown["consistent_start"]) == ("", None)
+
+
 def test_a_robot_that_cannot_be_loaded_spoils_no_list(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -325,6 +325,7 @@ def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") 
         (made(joint='<joint name="x" springdamper="1 1"/>'), r"joint 'x': springdamper is not supported"),
         (made(joint=""), r"line 1: <mujoco>: no body has a joint"),
         (made(more="<flexcomp/>"), r"<flexcomp>: <flexcomp> in a body is not supported"),
+        (made(more="<frame/>"), r"<frame> in a body is not supported; save the model by MuJoCo, which writes its elem"),
         (
             made(more='<body name="b"><geom size="1"/></body>'),
             r"body 'b': two bodies are named 'b'; names must",

@@ -85,7 +85,8 @@ def show_robot(
     about = (inspect.getdoc(builder(name)) or "").partition("\n")[0]
     takes = [dataclasses.asdict(parameter) for parameter in parameters(name)]
     description = {**plain_description(mechanism), "choices": choices, "takes": takes, "about": about}
-    description |= {"start_violates": violated, "consistent_start": start.consistent, "doubts": lines}
+    consistent = start.consistent if violated else None
+    description |= {"start_violates": violated, "consistent_start": consistent, "doubts": lines}
     if as_json:
         print_json(description)
     else:
