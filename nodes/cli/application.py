@@ -127,13 +127,15 @@ def run(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
-    """Context manager that prints every RecordingWarning as one line to standard error."""
+    """Context manager that prints every warning of armswing, such as a RecordingWarning, as one line to stderr."""
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *more: Any, **named: Any) -> None:
             if issubclass(category, RecordingWarning):
                 warn(f"armswing: {message}")
+            elif category.__module__.partition(".")[0] in ("sim_core", "robots", "nodes"):
+                warn(f"warning: {message}")
             else:
                 usual(message, category, *more, **named)
 

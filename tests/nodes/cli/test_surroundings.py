@@ -76,3 +76,20 @@ def test_linear_algebra_uses_one_thread_unless_the_user_gives_a_number(given: st
     command = [sys.executable, "-P", "-c", VERSION]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert ran.stdout.splitlines()[-1] == f"threads {used}"
+
+
+def test_a_warning_before_an_error_is_one_line_too(tmp_path: Path) -> None:
+    urdf = (
+        '<robot name="rod"><link name="base"/><link name="rod"><inertial><mass value="1"/>'
+        '<inertia ixx="1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+        '<joint name="hinge" type="continuous"><parent link="base"/><child link="rod"/></joint></robot>'
+    )
+    (tmp_path / "rod.urdf").write_text(urdf)
+    (tmp_path / "run.toml").write_text('[sim]\nrobot = "rod.urdf"\nmode = "lockstep"\nreactions = ["hing"]\n')
+    command = [sys.executable, "-P", "-m", "nodes.cli", "launch", "run.toml"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ran.returncode == 2
+    *warned, refused = ran.stderr.splitlines()
+    assert any("inertia has principal moments" in line for line in warned)
+    assert all(line.startswith("warning: robot ") for line in warned)
+    assert "did you mean 'hinge'?" in refused
