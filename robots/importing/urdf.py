@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from robots.importing.inertials import inertial_of, origin_of
 from robots.importing.meshes import Meshes
 from robots.importing.mimics import mimics_of, satisfied
@@ -28,7 +30,8 @@ from robots.smoothing import with_bristles, with_resolved_friction
 from robots.stops import with_stops
 from sim_core.mechanism import GROUND, Actuator, Body, Joint, JointFriction, Mechanism, X
 from sim_core.mechanism.joints import JointKind
-from sim_core.mechanism.quantities import value_of
+from sim_core.mechanism.quantities import Vector3, value_of
+from sim_core.spatial import perpendicular_axes
 from sim_core.support.suggestion import did_you_mean
 
 Friction = Literal["regularized", "bristles", "ignore"]
@@ -188,7 +191,10 @@ class Reader:
             return Joint(kind=KINDS[kind], **common)
         if kind == "floating":
             return Joint(kind=KINDS[kind], damping=self._floating_damping(element), **common)
-        axis = turned_axis(R, self._axis(element))
+        given = self._axis(element)
+        axis = turned_axis(R, given)
+        if kind == "planar":
+            self._note_directions(element, axis, R @ np.transpose(perpendicular_axes(turned_axis(np.eye(3), given))))
         lower, upper = self._limits(element, kind)
         damping, friction = self._dynamics(element)
         return Joint(
@@ -200,6 +206,19 @@ class Reader:
             upper=upper,
             **common,
         )
+
+    def _note_directions(self, joint: Element, axis: Vector3, own: np.ndarray) -> None:
+        """Note if x and y of a planar joint are other directions than those of the joint's frame.
+
+        axis  normal of the plane, in the parent's frame
+        own   (3, 2) directions of x and y in the joint's frame, expressed in the parent's frame
+        """
+        found = perpendicular_axes(axis)
+        if np.abs(np.transpose(found) - own).max() > UNIT:
+            x, y = ("(" + ", ".join(f"{part:.3g}" for part in along) + ")" for along in found)
+            self.notes.add(
+                joint, f"x and y of this planar joint lie along {x} and {y} of the parent, not of its own frame"
+            )
 
     def _axis(self, joint: Element) -> tuple[float, ...]:
         """Axis (3,) of a joint in the child's frame, of any length; the x axis if the joint has no <axis>."""

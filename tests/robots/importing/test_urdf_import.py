@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -146,3 +147,19 @@ def test_the_damping_of_a_floating_joint_is_read_and_its_friction_refused(write:
     ):
         build(file('damping="0.3" friction="0.2"'))
     assert build(file('damping="0.3" friction="0.2"'), friction="ignore").joint("loose").friction is None
+
+
+@pytest.mark.parametrize(("rpy", "is_named"), [("0 0 0", False), ("0 0 0.5", True), ("0.3 0 0", True)])
+def test_a_planar_joint_says_where_its_directions_are_not_those_of_its_frame(
+    rpy: str, is_named: bool, tmp_path: Path
+) -> None:
+    file, inertia = tmp_path / "sled.urdf", '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+    file.write_text(
+        f'<robot name="a"><link name="base"/><link name="sled"><inertial><mass value="1"/>{inertia}</inertial></link>'
+        f'<joint name="floor" type="planar"><origin rpy="{rpy}"/><axis xyz="0 0 1"/><parent link="base"/>'
+        '<child link="sled"/></joint></robot>'
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        build(str(file))
+    assert any("x and y of this planar joint lie along" in str(each.message) for each in caught) == is_named
