@@ -31,6 +31,16 @@ def test_robots_are_listed_and_shown_as_json(capsys: pytest.CaptureFixture[str])
     assert (limit["default"], limit["none"], limit["unit"]) == (None, "no limit", "N m")
 
 
+def test_the_file_of_a_robot_is_not_replaced_by_its_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = (Path(__file__).parents[3] / "launch/examples/bench_arm.urdf").read_bytes()
+    file = tmp_path / "arm.urdf"
+    file.write_bytes(content)
+    for command in (["export", "--format", "urdf"], ["import"]):
+        assert run(["robot", command[0], str(file), *command[1:], "--output", "arm.urdf"]) == 2
+        assert "--output arm.urdf is the file of the robot itself; name another file" in capsys.readouterr().err
+    assert file.read_bytes() == content
+
+
 def test_a_start_is_proposed_only_where_constraints_are_violated(capsys: pytest.CaptureFixture[str]) -> None:
     tumbler = Path(__file__).parents[3] / "launch/examples/tumbler.py"
     assert run(["robot", "show", f"{tumbler}:tumbler", "--json"]) == 0

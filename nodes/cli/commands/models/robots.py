@@ -165,8 +165,7 @@ def export_robot(
     """
     from robots.export import FOLDERS, export
 
-    if output is not None and not output.absolute().parent.is_dir():
-        raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}; create it first")
+    _require_place(output, name)
     mechanism, choices = built(name, param, as_tree=form not in FOLDERS)
     if form in FOLDERS:
         _export_folder(mechanism, form, output, target)
@@ -206,8 +205,7 @@ def import_robot(
 
     if not is_model_file(file):
         raise InputError(f"{file!r} is no model file; give a file with a name that ends with {' or '.join(MODELS)}")
-    if output is not None and not output.absolute().parent.is_dir():
-        raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}; create it first")
+    _require_place(output, file)
     mechanism, _ = built(file, param)
     name = robot_name(file)
     text = python_source(mechanism, name, f"The robot of {Path(file).name}, written by armswing robot import.")
@@ -220,6 +218,17 @@ def import_robot(
         raise InputError(f"--output {output}: {error.strerror}") from error
     counts = (len(part) for part in (mechanism.bodies, mechanism.moving_joints, mechanism.actuators))
     print_line("{}: {} bodies, {} moving joints, {} actuators".format(f"{output}:{name}", *counts))
+
+
+def _require_place(output: Path | None, robot: str) -> None:
+    """Raise InputError if the folder of `output` does not exist, or if `output` is the file of the robot itself."""
+    if output is None:
+        return
+    if not output.absolute().parent.is_dir():
+        raise InputError(f"--output {output}: there is no folder {str(output.parent)!r}; create it first")
+    source = Path(robot.partition(".py:")[0] + ".py") if ".py:" in robot else Path(robot)
+    if output.is_file() and source.is_file() and output.samefile(source):
+        raise InputError(f"--output {output} is the file of the robot itself; name another file")
 
 
 def _export_folder(mechanism: Any, form: str, output: Path | None, target: str) -> None:
