@@ -203,8 +203,9 @@ def add_contacts(root: Element, elements: dict[str, Element], mechanism: Mechani
     if min(steps) < STEP:
         option.set("timestep", numbers([min(steps)]))
     return [
-        "contacts are soft constraints in MuJoCo: bodies at rest are about as deep as here, and impacts at 1 m/s have "
-        "about the same restitution, but other contact forces differ"
+        "contacts are soft constraints in MuJoCo: a ball at rest is about as deep as here, "
+        "a body on several contacts less, and impacts at 1 m/s have about the same restitution, but "
+        "other contact forces differ"
     ]
 
 
