@@ -20,9 +20,9 @@ import numpy as np
 from robots.export.attributes import Array, numbers, quaternion_of
 from robots.importing.mjcf.contact_numbers import PREFIX, numbers_of
 from robots.importing.mjcf.contacts import EARTH, LEAST, SOLIMP, SOLREF, STEP, Softness
+from robots.importing.mjcf.inverse_weights import contact_masses
 from sim_core.mechanism import Mechanism, SphereContact, box_contacts, dissipation_for
 from sim_core.mechanism.quantities import value_of
-from sim_core.mobility import masses_for_stiffness
 
 NEAR = 1e-12  # m: geoms that differ by less are one geom
 DECIMALS = 14  # of numbers that are computed from the ends of a capsule or the corners of a box
@@ -178,7 +178,7 @@ def add_contacts(root: Element, elements: dict[str, Element], mechanism: Mechani
     if not pairs:
         return []
     section, custom = SubElement(root, "contact"), SubElement(root, "custom")
-    masses = masses_for_stiffness(mechanism)
+    masses = contact_masses(mechanism, np.zeros(len(mechanism.initial_q)))
     gravity = float(np.linalg.norm(mechanism.gravity)) or EARTH
     written: dict[str, Solid] = {}
     steps = [STEP]
@@ -203,9 +203,8 @@ def add_contacts(root: Element, elements: dict[str, Element], mechanism: Mechani
     if min(steps) < STEP:
         option.set("timestep", numbers([min(steps)]))
     return [
-        "contacts are soft constraints in MuJoCo: a ball at rest is about as deep as here, "
-        "a body on several contacts less, and impacts at 1 m/s have about the same restitution, but "
-        "other contact forces differ"
+        "contacts are soft constraints in MuJoCo: bodies at rest are about as deep as here, and impacts at 1 m/s have "
+        "about the same restitution, but other contact forces differ"
     ]
 
 

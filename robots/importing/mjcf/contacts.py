@@ -7,12 +7,13 @@ their corners) with planes, and spheres with spheres, capsules and boxes. A warn
 pairs.
 
 MuJoCo models a contact as a constraint that solref and solimp soften. Here a contact is a force with linear stiffness
-and with dissipation. The stiffness is such that the bodies at rest under gravity penetrate each other as deeply as in
-MuJoCo with elliptic friction cones. With pyramidal cones, the depth in MuJoCo is the same for the friction coefficient
-1, and smaller for lower coefficients. The dissipation is such that an impact at 1 m/s has the coefficient of
-restitution that belongs to MuJoCo's damping ratio, but at least LEAST. Friction is regularized for sliding speeds below
-SLIP. A <pair> for which the file has exact numbers, see `contact_numbers`, has the stiffness, dissipation and slip
-velocity that these give.
+and with dissipation. Where the contacts of a body bear together the weight of its mass in MuJoCo (see
+`inverse_weights`), the stiffness makes them as deep as one such contact in MuJoCo with elliptic friction cones. Under
+other loads the depths differ, because MuJoCo's stiffness grows with the depth. With pyramidal cones, the depth in
+MuJoCo is the same for the friction coefficient 1, and smaller for lower coefficients. The dissipation is such that an
+impact at 1 m/s has the coefficient of restitution that belongs to MuJoCo's damping ratio, but at least LEAST. Friction
+is regularized for sliding speeds below SLIP. A <pair> for which the file has exact numbers, see `contact_numbers`, has
+the stiffness, dissipation and slip velocity that these give.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ import numpy as np
 from robots.importing.mjcf.contact_numbers import ContactNumbers
 from robots.importing.mjcf.document import Defaults
 from robots.importing.mjcf.geoms import Geom
+from robots.importing.mjcf.inverse_weights import contact_masses
 from robots.importing.mjcf.unread import is_disabled, note_attributes
 from robots.importing.notes import Notes
 from robots.importing.rotations import vector
 from robots.importing.xml_reader import Element
 from sim_core.mechanism import GROUND, Mechanism, SphereContact, box_contacts, capsule_contacts, dissipation_for
 from sim_core.mechanism.joints import Quaternion
-from sim_core.mobility import masses_for_stiffness, rounded
+from sim_core.mobility import rounded
 from sim_core.spatial import quaternions_from_rotations
 from sim_core.support.suggestion import did_you_mean
 
@@ -151,8 +153,11 @@ class Contacts:
         self._noted: set[tuple[int, str]] = set()  # lines and messages
         self._attributes_noted: set[int] = set()  # lines
 
-    def added_to(self, mechanism: Mechanism) -> Mechanism:
-        """The mechanism with the contacts of the file."""
+    def added_to(self, mechanism: Mechanism, reference: Sequence[float]) -> Mechanism:
+        """The mechanism with the contacts of the file.
+
+        reference  (n,) joint positions at `ref`, at which MuJoCo computes the masses at contacts
+        """
         if is_disabled(self._root, "contact"):
             return mechanism
         self._numbers.note_unread(self._notes)
@@ -168,7 +173,7 @@ class Contacts:
         if not found:
             return mechanism
         whole = replace(mechanism, contacts=tuple(found))
-        masses = masses_for_stiffness(whole)
+        masses = contact_masses(whole, np.array(reference))
         gravity = float(np.linalg.norm(mechanism.gravity)) or EARTH
         step = next((each.number("timestep", STEP) for each in reversed(self._root.all("option"))), STEP)
         step = 0.0 if is_disabled(self._root, "refsafe") else step
@@ -287,6 +292,9 @@ class Contacts:
         elements = [surface.geom.element for surface in ruling]
         dimension = max(each.number("condim", 3.0) for each in elements)
         friction = max(_numbers(each, "friction", FRICTION)[0] for each in elements)
+        for each in elements if element is None else [*elements, element]:
+            if any(float(number) < 0.0 for number in each.attributes.get("friction", "").split()):
+                each.fail(f"friction is {each.attributes['friction']!r}; none of its numbers may be negative")
         weights = [each.number("solmix", 1.0) for each in elements]
         weights = weights if sum(weights) > 0.0 else [1.0] * len(elements)
         references = [_numbers(each, "solref", SOLREF) for each in elements]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from robots import build
+from robots.importing.mjcf.inverse_weights import inverse_weights
 from sim_core.errors import InvalidRequest, StepTooLargeWarning
 from sim_core.mechanism import dissipation_for
 from sim_core.simulation import Simulation
@@ -60,6 +61,7 @@ def test_the_pairs_of_geoms_that_touch_are_those_of_mujoco(tmp_path: Path) -> No
         ('solref="-30000 -150"', "pyramidal"),
         ('friction="0.3"', "elliptic"),
         ('solref="0.01 1" friction="1.5"', "elliptic"),
+        ('condim="1"', "pyramidal"),
     ],
 )
 def test_a_ball_sinks_in_as_deep_as_in_mujoco(tmp_path: Path, softness: str, cone: str) -> None:
@@ -75,6 +77,46 @@ def test_a_ball_sinks_in_as_deep_as_in_mujoco(tmp_path: Path, softness: str, con
     sim = Simulation(assemble(build(file)), step_s=1e-3)
     sim.advance(3.0)
     assert 0.1 - sim.state.q[2] == pytest.approx(0.1 - data.qpos[2], rel=0.02)
+
+
+# a box on its corners, and a figure on the corners of two feet
+RESTING = {
+    "box": '<body name="b" pos="0 0 0.1"><freejoint/><geom type="box" size="0.2 0.15 0.1"/></body>',
+    "figure": """<body name="b" pos="0 0 0.6"><freejoint/><geom type="box" size="0.1 0.15 0.3"/>
+      <body name="l" pos="0 0.1 -0.3"><joint axis="0 1 0" stiffness="2000" damping="20"/>
+        <geom type="capsule" fromto="0 0 0 0 0 -0.25" size="0.03"/>
+        <geom type="box" size="0.1 0.04 0.02" pos="0 0 -0.28"/></body>
+      <body name="r" pos="0 -0.1 -0.3"><joint axis="0 1 0" stiffness="2000" damping="20"/>
+        <geom type="capsule" fromto="0 0 0 0 0 -0.25" size="0.03"/>
+        <geom type="box" size="0.1 0.04 0.02" pos="0 0 -0.28"/></body></body>""",
+}
+
+
+@pytest.mark.parametrize(("friction", "cone"), [(1.0, "pyramidal"), (0.8, "elliptic")])
+@pytest.mark.parametrize("resting", RESTING)
+def test_a_body_on_several_contacts_rests_about_as_deep_as_in_mujoco(
+    tmp_path: Path, resting: str, friction: float, cone: str
+) -> None:
+    file = written(
+        tmp_path,
+        f"""<mujoco><option timestep="0.001" cone="{cone}"/><default><geom friction="{friction}"/></default><worldbody>
+        <geom type="plane" size="1 1 1"/>{RESTING[resting]}</worldbody></mujoco>""",
+    )
+    model = mujoco.MjModel.from_xml_path(file)
+    data = mujoco.MjData(model)
+    height = model.qpos0[2]
+    mujoco.mj_step(model, data, 2000)
+    sim = Simulation(assemble(build(file)), step_s=2.5e-4)
+    sim.advance(2.0)
+    assert height - sim.state.q[2] == pytest.approx(height - data.qpos[2], rel=0.2)
+
+
+def test_masses_at_contacts_are_those_of_mujoco(tmp_path: Path) -> None:
+    file = written(tmp_path, PAIRS)
+    weights = mujoco.MjModel.from_xml_path(file).body_invweight0[:, 0]
+    mechanism = build(file)
+    ours = inverse_weights(mechanism, np.zeros(len(mechanism.initial_q)))
+    np.testing.assert_allclose([ours[body] for body in ("ground", *"abcdefg")], weights, rtol=1e-9, atol=1e-12)
 
 
 # spheres, a capsule and a box on the floor, and a ball on the box
