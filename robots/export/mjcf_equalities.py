@@ -123,8 +123,8 @@ def _held(tendon: str, offset: float) -> Element:
 def _relation(root: Element, relation: JointRelation, refs: Mapping[str, float]) -> Element:
     """XML element in <equality> for a JointRelation.
 
-    The element relates two joints directly if the relation has two terms and the first factor is 1. For any other
-    relation, a fixed tendon over the joints is added to `root`, and the element keeps the length of this tendon.
+    The element concerns the joints directly if the relation has one or two terms and the first factor is 1. For any
+    other relation, a fixed tendon over the joints is added to `root`, and the element keeps the length of this tendon.
 
     refs  {joint: its `ref`, rad or m}
     """
@@ -135,6 +135,8 @@ def _relation(root: Element, relation: JointRelation, refs: Mapping[str, float])
         leader, factor = others[0]
         polynomial = numbers([offset, -factor, 0.0, 0.0, 0.0])
         return Element("joint", name=relation.name, joint1=follower, joint2=leader, polycoef=polynomial)
+    if not others and first == 1.0:
+        return Element("joint", name=relation.name, joint1=follower, polycoef=numbers([offset, 0.0, 0.0, 0.0, 0.0]))
     tendon = SubElement(_tendons(root), "fixed", name=relation.name)
     for joint, factor in relation.terms:
         SubElement(tendon, "joint", joint=joint, coef=numbers([factor]))

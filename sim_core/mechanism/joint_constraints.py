@@ -14,8 +14,9 @@ from sim_core.mechanism.quantities import Number, Vector3
 class JointRelation(Frozen):
     """Constraint: a linear relation of joint positions, the sum of factor * position over `terms` equals `offset`.
 
-    Examples: a gear pair, a joint that follows another (URDF's mimic), a tendon of fixed length over pulleys. The
-    constraint exerts the effort -factor * lam on each joint, where lam is the constraint's Lagrange multiplier.
+    Examples: a gear pair, a joint that follows another (URDF's mimic), a tendon of fixed length over pulleys; with a
+    single term, a joint that is held at a position. The constraint exerts the effort -factor * lam on each joint, where
+    lam is the constraint's Lagrange multiplier.
 
     terms  (name of a joint, factor) of each term
     """

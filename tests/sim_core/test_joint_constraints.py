@@ -64,6 +64,21 @@ def test_a_gear_pair_turns_with_the_inertia_of_both_wheels(coordinates: str) -> 
     assert abs(sim.energy_ledger.departure) < 1e-9
 
 
+@pytest.mark.parametrize("coordinates", ["joint", "absolute"])
+def test_a_relation_of_one_joint_holds_it_against_its_load(coordinates: Any) -> None:
+    lock = JointRelation(name="lock", terms=(("axle_0", 2.0),))
+    outputs = (ReactionOutput(name="brake", constraint="lock"),)
+    mechanism = wheels(coordinates, constraints=(lock,), outputs=outputs)
+    sim = Simulation(assemble(mechanism), step_s=1e-3)
+    sim.advance(1.0)
+    assert sim.readings.motion()[0] == pytest.approx([0.0, 0.0], abs=1e-12)
+    assert abs(sim.outputs()["brake"]) == pytest.approx(0.1 / 2.0, rel=1e-9)
+    if coordinates == "joint":
+        assert 'coef="2.0"' in export(mechanism, "mjcf").text
+        with pytest.raises(InvalidRequest, match=r"URDF cannot express the constraints 'lock' \(JointRelation\)"):
+            export(mechanism, "urdf")
+
+
 def test_exports_write_a_relation_of_two_joints_as_what_they_have_for_it() -> None:
     mechanism = geared(ratio=0.5)
     relation = dataclasses.replace(mechanism.constraints[0], offset=0.2)
@@ -191,7 +206,7 @@ def test_the_car_axis_agrees_with_its_reference() -> None:
 
 LINEAR: Any = lambda t: t  # noqa: E731
 REFUSED: dict[str, tuple[Any, str]] = {
-    "one joint": (JointRelation(name="c", terms=(("axle_0", 1.0),)), "a relation needs at least two"),
+    "no joint": (JointRelation(name="c", terms=()), "there are no terms; give at least one"),
     "unknown joint": (JointRelation(name="c", terms=(("axle_0", 1.0), ("axle", 1.0))), "has no moving joint 'axle'"),
     "zero": (JointRelation(name="c", terms=(("axle_0", 1.0), ("axle_1", 0.0))), "the factor of joint 'axle_1' is 0"),
     "nothing": (PrescribedMotion(name="c", motion=LINEAR), "neither a joint nor a body"),

@@ -14,6 +14,7 @@ from robots.importing.mjcf.schema import CHILDREN
 from robots.importing.rotations import normalized, rotation_about_axis
 from robots.importing.xml_reader import Element, read_xml
 from sim_core.spatial import quaternions_from_rotations, rotation_from_quaternion
+from sim_core.support.suggestion import did_you_mean
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -74,6 +75,16 @@ class Defaults:
             if child.name("class") in self._of:
                 child.fail(f"two default classes are named {child.name('class')!r}; names must be unique")
             self._read(child, child.name("class"), own)
+
+    def childclass(self, body: Element, inherited: str) -> str:
+        """Default class of the elements in a body: its `childclass`, or else `inherited`.
+
+        Raises InvalidMechanism for a class that the file does not define.
+        """
+        name = body.attributes.get("childclass", inherited)
+        if name and name not in self._of:
+            body.fail(f"childclass is {name!r}, but there is no such default class{did_you_mean(name, self._of)}")
+        return name
 
     def applied(self, element: Element, inherited: str = "") -> Element:
         """A copy of an element, with missing attributes taken from its default class.

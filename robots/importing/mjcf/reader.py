@@ -167,7 +167,7 @@ class Reader:
         if self._contacts != "ignore":
             names, grounded = self._in_mechanism, self._contacts == "ground"
             contacts = Contacts(self._root, self._defaults, self._surfaces, names, self.notes, grounded)
-            mechanism = contacts.added_to(mechanism)
+            mechanism = contacts.added_to(mechanism, [number for ref in self._refs for number in ref])
         elif self._surfaces:
             self.notes.add(self._root, "contacts are left out, as contacts=ignore asks: geoms do not touch one another")
         self._numbers.note_unread()
@@ -207,7 +207,7 @@ class Reader:
         """
         name = self._name(element.attributes.get("name", ""), f"{parent}.body", element, "body")
         check_body(element, self._site_names, self.notes)
-        inherited = element.attributes.get("childclass", inherited)
+        inherited = self._defaults.childclass(element, inherited)
         self._read_sites(element, name, inherited)
         geoms = self._geoms(element, inherited)
         lump = self._lump(element, geoms)

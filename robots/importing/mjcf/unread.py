@@ -99,7 +99,8 @@ def _check_options(root: Element, ignored: frozenset[str], notes: Notes) -> None
                 notes.add(flag, "override is not read: contacts have the parameters of their geoms")
     for name in FLAGS:
         if is_disabled(root, name):
-            root.fail(f"the option flag {name} is disabled, which is not supported; enable it")
+            flags = [flag for option in root.all("option") for flag in option.all("flag") if name in flag.attributes]
+            flags[-1].fail(f"{name} is disabled, which is not supported; enable it")
 
 
 def is_disabled(root: Element, name: str) -> bool:

@@ -285,6 +285,20 @@ def test_a_start_that_violates_a_constraint_is_refused_with_the_key_of_a_launch_
         Simulation(assemble(mechanism))
 
 
+def test_an_equality_of_one_joint_locks_it(write_mjcf: Write, tmp_path: Path) -> None:
+    lock = '<equality><joint name="lock" joint1="hinge" polycoef="0.3 0 0 0 0"/></equality>'
+    second = '<body name="c" pos="0 0 1"><joint name="wrist" axis="0 1 0"/><geom pos="0.3 0 0" size="0.1"/></body>'
+    keys = '<keyframe><key name="start" qpos="0.3 0.2"/></keyframe>'
+    joint = '<joint name="hinge" axis="0 1 0"/>'
+    mechanism = build(write_mjcf(made(joint=joint, more=second, after=lock + keys)), contacts="ignore")
+    sim = Simulation(assemble(mechanism), step_s=1e-3)
+    sim.advance(1.0)
+    assert sim.state.q[0] == pytest.approx(0.3, abs=1e-9)
+    assert abs(sim.state.q[1] - 0.2) > 0.1
+    (tmp_path / "again.xml").write_text(export(mechanism, "mjcf").text)
+    assert build(str(tmp_path / "again.xml")).constraints == mechanism.constraints
+
+
 BODY = '<body name="b">{joint}<geom size="0.1"/>{more}</body>'
 HINGE = '<joint name="hinge"/>'
 
@@ -297,6 +311,20 @@ def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") 
 @pytest.mark.parametrize(
     ("content", "line"),
     [
+        (
+            f'<worldbody><body name="b" childclass="sof">{HINGE}<geom size="1"/></body></worldbody>',
+            r"line 2: body 'b': childclass is 'sof', but there is no such default class",
+        ),
+        (
+            made(before='<option>\n<flag passive="disable"/></option>'),
+            r"line 3: <flag>: passive is disabled, which is not supported; enable it",
+        ),
+        (
+            made(before='<default><geom friction="1 -1 0"/></default>', more='<geom size="1"/>').replace(
+                "<worldbody>", '<worldbody><geom type="plane" size="1 1 1"/>'
+            ),
+            r"line 2: <geom>: friction is '1 -1 0'; none of its numbers may be negative",
+        ),
         (
             made(joint=f"<freejoint/>{HINGE}"),
             r"<freejoint>: body 'b' has a free joint and 1 more; a free joint must be the body's only joint",

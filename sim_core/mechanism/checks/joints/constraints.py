@@ -20,8 +20,8 @@ def check_joint_constraints(mechanism: Mechanism, owner: str) -> None:
 def _check_relation(relation: JointRelation, mechanism: Mechanism, where: str) -> None:
     moving = [joint.name for joint in mechanism.moving_joints]
     names = [name for name, _ in relation.terms]
-    if len({*names}) < 2:
-        raise InvalidMechanism(f"{where}: the terms name {len({*names})} joint; a relation needs at least two joints")
+    if not names:
+        raise InvalidMechanism(f"{where}: there are no terms; give at least one, such as ('elbow', 1.0)")
     for name, factor in relation.terms:
         if name not in moving:
             raise UnknownName(where, "moving joint", name, moving)
