@@ -740,14 +740,14 @@ class Simulation:
         return *self.readings.motion(), self.readings.effort()
 
     def frames(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """{joint: (pose (7,), twist (6,))} of the spherical and free joints.
+        """{joint: (pose (7,), twist (6,))} of the spherical and free joints, and of planar joints in joint coordinates.
 
         pose   position (3,), m, of the child's joint point relative to the parent's joint point, along the parent's
                axes, then the quaternion w x y z (4,) of the child's axes relative to the parent's axes
         twist  linear velocity (3,), m/s, along the parent's axes, then the angular velocity (3,), rad/s, in the
                child's axes
         """
-        names = [joint.name for joint in self.system.mechanism.oriented_joints]
+        names = [joint.name for joint in self.system.mechanism.posed_joints]
         return dict(zip(names, zip(*self.readings.frames(), strict=True), strict=True))
 
     def poses(self) -> tuple[np.ndarray, np.ndarray]:

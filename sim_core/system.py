@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 SOLVING_KERNELS = ("terms", "acceleration", "forward_dynamics", "apply", "residual", "least_norm", "solve_residual")
 LINEAR_KERNELS = ("relaxed",)  # of systems with a linear part
-ORIENTATION_KERNELS = ("rebase", "frames")  # of systems with spherical or free joints
 KEPT_THRESHOLDS = 64  # parameters for which thresholds of pivots are kept
 OTHER_KERNELS = ("inverse_dynamics", "joints", "wrapping", "energy", "outputs", "poses", "guards", "captures", "power")
 
@@ -86,7 +85,8 @@ class System:
         first = mechanism.constraint_modes[0].name
         solving = (*SOLVING_KERNELS, *(LINEAR_KERNELS if mechanism.beams else ()))
         self.addresses = {name: library.addresses[native.symbol_name(first, name)] for name in solving}
-        others = (*OTHER_KERNELS, *(ORIENTATION_KERNELS if mechanism.oriented_joints else ()))
+        others = [*OTHER_KERNELS, *(["rebase"] if mechanism.oriented_joints else [])]
+        others += ["frames"] if mechanism.posed_joints else []
         self.addresses |= {name: library.addresses[name] for name in others}
         self._least_pivots: dict[bytes, np.ndarray] = {}
 

@@ -194,8 +194,8 @@ def _check_state(topic: str, state: RobotState) -> None:
             numbers = f"{len(state.frames)} and {len(state.twists)} numbers"
             raise WireError(
                 topic,
-                f"frames and twists have {numbers}; for each spherical or free joint, give 7 numbers in frames and 6 "
-                "in twists",
+                f"frames and twists have {numbers}; give 7 numbers in frames and 6 in twists for each joint in "
+                "Description.frames",
             )
         _check_each(topic, frames=state.frames, twists=state.twists)
 

@@ -138,7 +138,8 @@ class Description(Message, kw_only=True):
     ground        fixed shapes in the world frame: supports, bars, obstacles
     output_units  unit of each output; "" for an unknown unit
     holds         the robot's grippers
-    frames        names of the spherical and free joints, in the order of RobotState.frames
+    frames        names of the spherical and free joints, and of planar joints in joint coordinates, in the order of
+                  RobotState.frames
     pushable      bodies on which the service `push` lets a force act
     """
 

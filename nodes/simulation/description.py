@@ -103,7 +103,7 @@ def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: s
         + _contact_forces(mechanism),
         output_units=output_units(mechanism, outputs),
         holds=_grippers(mechanism),
-        frames=[joint.name for joint in mechanism.oriented_joints],
+        frames=[joint.name for joint in mechanism.posed_joints],
         pushable=list(mechanism.pushable),
     )
 

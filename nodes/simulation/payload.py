@@ -128,8 +128,8 @@ def state_payload(names: Sequence[str], outputs: Sequence[str], buffer: np.ndarr
     """Payload of a RobotState whose numbers come from `buffer`.
 
     The buffer contains, in this order: positions, velocities and efforts of the joints; phi and phidot, the 1-norms of
-    the constraint violations and of their rates; energy; outputs; the poses (7 numbers each) of all spherical and free
-    joints; the twists (6 numbers each) of these joints.
+    the constraint violations and of their rates; energy; outputs; the poses (7 numbers each) of the joints in
+    `Description.frames`; the twists (6 numbers each) of these joints.
     """
     n, marks = len(names), placeholders(buffer)
     last = 3 * n + 3 + len(outputs)

@@ -86,6 +86,7 @@ def derive(mechanism: Mechanism) -> Derivation:
     }
     if mechanism.oriented_joints:
         shared["rebase"] = orientations.rebased(mechanism, symbols)
+    if mechanism.posed_joints:
         shared["frames"] = orientations.frames_and_twists(mechanism, symbols)
     stabilized = {"power": {"U": U}} if ca.depends_on(power, U) else {}
     for name, results in shared.items():

@@ -360,6 +360,14 @@ class Mechanism(Frozen):
         return tuple(joint for joint in self.joints if joint.kind in ORIENTED)
 
     @property
+    def posed_joints(self) -> tuple[Joint, ...]:
+        """The joints whose pose has more than one number: spherical and free joints, and planar joints of a mechanism
+        in joint coordinates.
+        """
+        planar = ("planar",) if self.coordinates == "joint" else ()
+        return tuple(joint for joint in self.joints if joint.kind in (*ORIENTED, *planar))
+
+    @property
     def has_single_coordinates(self) -> bool:
         """Whether every joint has at most one coordinate.
 

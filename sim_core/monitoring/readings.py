@@ -16,7 +16,7 @@ class Readings:
     Joint angles are relative to the parent and unwrapped.
 
     buffer       positions, velocities and efforts of the joints in declared order, then `sums`, the outputs, all poses
-                 (7 each) and all twists (6 each) of the spherical and free joints
+                 (7 each) and all twists (6 each) of the joints that `Simulation.frames` names
     n_holonomic, n_rows  number of holonomic constraint rows, which contribute to |Phi|_1; number of all constraint
                          rows, which contribute to |Phidot|_1
     joint_motion  views (n_joints,) of the joint positions and of the joint velocities in the buffer
@@ -26,7 +26,7 @@ class Readings:
 
     def __init__(self, system: System, w: Workspace, n_holonomic: int, n_rows: int) -> None:
         n, self._names = len(system.joint_names), system.output_names
-        m = len(system.mechanism.oriented_joints)
+        m = len(system.mechanism.posed_joints)
         self.buffer = np.zeros(3 * n + 3 + len(self._names) + 13 * m)
         ends = np.cumsum([n, n, n, 3, len(self._names), 7 * m])
         position, velocity, effort, self.sums, self._outputs, frames, twists = np.split(self.buffer, ends)
@@ -62,8 +62,8 @@ class Readings:
         return float(self.joint_motion[0].item(joint))
 
     def frames(self) -> tuple[np.ndarray, np.ndarray]:
-        """Poses (n, 7) and twists (n, 6) of the n spherical and free joints, in the order of the description; see
-        `Simulation.frames`.
+        """Poses (n, 7) and twists (n, 6) of the n joints that `Simulation.frames` names, in the order of the
+        description.
         """
         if len(self._frames):
             self._read_frames()

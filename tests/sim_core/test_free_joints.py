@@ -15,7 +15,7 @@ from sim_core.integrators.steppers import STEPPERS
 from sim_core.inverse import forward_dynamics, inverse_dynamics
 from sim_core.mechanism import Actuator, Body, Coincidence, Joint, Mechanism
 from sim_core.simulation import Simulation
-from sim_core.spatial import rotation_from_quaternion
+from sim_core.spatial import rotation_about, rotation_from_quaternion
 from sim_core.system import System, assemble
 
 INERTIA = (0.3, 0.2, 0.1)
@@ -277,6 +277,34 @@ def test_a_snapshot_continues_with_the_same_bytes(system: System) -> None:
     runs[1].advance(0.5)
     for name in ("q", "v", "p"):
         assert getattr(runs[0].state, name).tobytes() == getattr(runs[1].state, name).tobytes()
+
+
+def test_the_frame_of_a_planar_joint_has_its_place_and_angle() -> None:
+    axis = (0.0, 0.6, 0.8)
+    rotation = tuple(tuple(row) for row in rotation_about((1.0, 0.0, 0.0), 0.4).tolist())
+    joint = Joint(
+        name="floor", kind="planar", child="cart", axis=axis, rotation=rotation, parent_point=(0.1, 0.2, 0.3),  # type: ignore[arg-type]
+        child_point=(0.0, 0.1, 0.0),
+    )  # fmt: skip
+    body = Body(name="cart", mass=2.0, inertia=(0.1, 0.2, 0.3, 0.0, 0.0, 0.0), center_of_mass=(0.05, 0.0, 0.0))
+    start = {"initial_q": (0.5, -0.3, 4.0), "initial_v": (0.2, 0.1, 3.0)}
+    mechanism = Mechanism(name="cart", coordinates="joint", bodies=(body,), joints=(joint,), **start)  # type: ignore[arg-type]
+    simulation = Simulation(assemble(mechanism), step_s=1e-3)
+    simulation.advance(0.5)
+    ((name, (pose, twist)),) = simulation.frames().items()
+    assert name == "floor"
+    p, e = (each[0] for each in simulation.poses())
+    R = rotation_from_quaternion(e)
+    np.testing.assert_allclose(pose[:3], p + R @ (0.0, 0.1, 0.0) - (0.1, 0.2, 0.3), atol=1e-14)
+    assert abs(pose[3:] @ e) == pytest.approx(1.0, abs=1e-14)
+    ahead = Simulation(assemble(mechanism), step_s=1e-3)
+    ahead.restore(simulation.state)
+    ahead.advance(1e-3)
+    (later, _), rate = ahead.frames()["floor"], 1e3
+    np.testing.assert_allclose((later[:3] - pose[:3]) * rate, twist[:3], atol=0.02)
+    turned = rotation_from_quaternion(later[3:])
+    turning = (R.T @ turned - turned.T @ R) / 2.0 * rate
+    np.testing.assert_allclose((turning[2, 1], turning[0, 2], turning[1, 0]), twist[3:], rtol=1e-3, atol=1e-6)
 
 
 def test_frames_and_twists_are_those_of_the_bodies(system: System) -> None:

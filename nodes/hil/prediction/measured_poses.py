@@ -10,21 +10,21 @@ from nodes.hil.alignment.streams import Floats
 from nodes.messages import BodyPoses, RobotState
 from nodes.plan.launch_plan import SimPlan
 from robots.registry import build
-from sim_core.spatial import quaternions_from_rotations, rotation_from_quaternion
+from sim_core.spatial import perpendicular_axes, quaternions_from_rotations, rotation_from_quaternion
 from sim_core.system import System, assemble
 
 ITERATIONS = 20  # of Gauss-Newton for one pose
 SMALLEST_STEP = 1e-10  # rad or m: a smaller change of the coordinates ends the iterations
 FAINT = 1e-3  # weight of the model's joint positions, which stand for joints that are not measured
-FRAME = 7  # numbers of a spherical or free joint in RobotState.frames
+FRAME = 7  # numbers of a joint in RobotState.frames
 
 
 class MeasuredPoses:
     """Poses of a robot's bodies at the measured joint positions.
 
-    If the position of a joint is not measured, its position in the model's latest state is used. Likewise, if the pose
-    of a spherical or free joint is not measured, its pose in the model's latest state is used. In joint coordinates
-    without loops, the joint positions give the body poses directly. Otherwise, least squares from the previous pose
+    If the position of a joint is not measured, its position in the model's latest state is used. The same holds for the
+    pose of a spherical, free or planar joint. In joint coordinates without loops, the joint positions give the body
+    poses directly. Otherwise, least squares from the previous pose
     finds the coordinates that fit the measured positions best and close the loops. Beams are drawn undeflected.
     """
 
@@ -82,27 +82,31 @@ class MeasuredPoses:
         self._model, self._frames, self._due = dict(state["model"]), list(state["frames"]), state["due"]
 
     def _write_joints(self, positions: dict[str, float]) -> None:
-        """Write joint positions to the coordinates of joints with one coordinate."""
+        """Write joint positions to the coordinates of joints with one coordinate, and to planar joints' angles."""
         mechanism, index = self._system.mechanism, 0
         if mechanism.coordinates != "joint":
             return
         for joint in mechanism.joints:
-            if len(joint.coordinates) == 1 and joint.name in positions:
-                self._q[index] = positions[joint.name]
             index += len(joint.coordinates)
+            if joint in mechanism.moving_joints and joint.name in positions:
+                self._q[index - 1] = positions[joint.name]  # of a planar joint, the angle
 
     def _place_frames(self, frames: list[float]) -> None:
-        """Write the poses `frames` of the spherical and free joints to the coordinates and quaternions of these
-        joints.
+        """Write the poses `frames` of the spherical, free and planar joints to the coordinates and quaternions of these
+        joints. The angle of a planar joint is not written.
         """
         mechanism, index, place = self._system.mechanism, 0, 0
-        oriented = mechanism.oriented_joints
-        if mechanism.coordinates != "joint" or len(frames) != FRAME * len(oriented):
+        posed = mechanism.posed_joints
+        if mechanism.coordinates != "joint" or len(frames) != FRAME * len(posed):
             return
         for joint in mechanism.joints:
-            if joint in oriented:
-                frame = np.array(frames[place : place + FRAME])
+            frame = np.array(frames[place : place + FRAME])
+            if joint in posed:
                 place += FRAME
+            if joint.kind == "planar":
+                x, y = perpendicular_axes(joint.axis)
+                self._q[index : index + 2] = np.dot(x, frame[:3]), np.dot(y, frame[:3])
+            elif joint in posed:
                 end = index + len(joint.coordinates)
                 self._q[index:end] = [*frame[:3], 0.0, 0.0, 0.0][-len(joint.coordinates) :]
                 own = np.array(joint.rotation, dtype=float).T @ rotation_from_quaternion(frame[3:])

@@ -93,15 +93,20 @@ def rebased(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
 
 
 def frames_and_twists(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
-    """[poses (7 n,), velocities (6 n,)] of the n spherical and free joints, one joint after another.
+    """[poses (7 n,), velocities (6 n,)] of the n spherical, free and planar joints, one joint after another.
 
     pose      7 numbers: position, m, of the joint's point on the child relative to the joint's point on the parent,
               along the parent's axes; quaternion w x y z of the rotation R_PC from the child's axes to the parent's
     velocity  6 numbers: linear velocity, m/s, along the parent's axes; angular velocity, rad/s, in the child's axes
     """
-    frames, twists, index = [], [], 0
+    frames: list[ca.SX] = []
+    twists: list[ca.SX] = []
+    index = 0
     for joint in mechanism.joints:
         index += len(joint.coordinates)
+        if joint.kind == "planar":
+            pose, rate = _planar_pose(joint, symbols, index - 3)
+            frames, twists = [*frames, pose], [*twists, rate]
         if not joint.orientation_names:
             continue
         first, turning = index - len(joint.coordinates), slice(index - 3, index)
@@ -113,6 +118,20 @@ def frames_and_twists(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
         frames += [position, whole if np.array_equal(R, np.eye(3)) else _product(fixed, whole)]
         twists += [rate, _angular_velocity_per_rate(symbols.q[turning]) @ symbols.v[turning]]
     return [ca.vertcat(*frames), ca.vertcat(*twists)]
+
+
+def _planar_pose(joint: Joint, symbols: Symbols, first: int) -> tuple[ca.SX, ca.SX]:
+    """Pose (7,) and velocity (6,) of a planar joint, as in `frames_and_twists`.
+
+    first  index in q of the joint's coordinates x, y, theta
+    """
+    x, y = (ca.DM(axis) for axis in spatial.perpendicular_axes(joint.axis))
+    fixed = ca.SX(ca.DM(quaternions_from_rotations(np.array(joint.rotation, dtype=float)[None])[0]))
+    q, v = symbols.q[first : first + 3], symbols.v[first : first + 3]
+    turned = ca.vertcat(ca.cos(q[2] / 2), ca.sin(q[2] / 2) * ca.DM(joint.axis))
+    axis = ca.DM(np.array(joint.rotation, dtype=float).T @ np.array(joint.axis, dtype=float))
+    pose = ca.vertcat(x * q[0] + y * q[1], _product(turned, fixed))
+    return pose, ca.vertcat(x * v[0] + y * v[1], axis * v[2])
 
 
 def angular_velocity(mechanism: Mechanism, joint: Joint, symbols: Symbols) -> ca.SX:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,24 @@ def test_the_bodies_stand_where_the_measured_joints_are(robot: str, parameters: 
     np.testing.assert_allclose(np.reshape(poses.p, (-1, 3)), p, atol=1e-8)
     turned = np.abs((np.reshape(poses.quaternion, (-1, 4)) * quaternion).sum(axis=1))  # q and -q are one rotation
     np.testing.assert_allclose(turned, 1.0, atol=1e-12)
+
+
+CART = """<robot name="cart"><link name="world"/>
+<link name="cart"><inertial><mass value="1"/>
+<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="floor" type="planar"><axis xyz="0 0 1"/><parent link="world"/><child link="cart"/></joint></robot>"""
+
+
+def test_the_body_of_a_planar_joint_stands_where_it_was_measured(tmp_path: Path) -> None:
+    (tmp_path / "cart.urdf").write_text(CART)
+    robot = str(tmp_path / "cart.urdf")
+    simulation = Simulation(assemble(build(robot)), step_s=1e-3)
+    simulation.reset([0.4, -0.2, 1.3], [0.1, 0.2, 0.3])
+    poses = MeasuredPoses(SimPlan(robot=robot)).at(measured(simulation, 0.2))
+    assert poses is not None
+    np.testing.assert_allclose(np.reshape(poses.p, (-1, 3)), simulation.poses()[0], atol=1e-12)
+    turned = (np.reshape(poses.quaternion, (-1, 4)) * simulation.poses()[1]).sum(axis=1)
+    np.testing.assert_allclose(np.abs(turned), 1.0, atol=1e-12)
 
 
 def test_a_joint_that_is_not_measured_stands_as_in_the_model() -> None:

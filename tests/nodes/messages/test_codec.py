@@ -186,7 +186,11 @@ def one_joint(**changes: object) -> RobotState:
             JointReference(name=["a"], position=[0.0], acceleration=[math.inf]),
             "acceleration is not finite",
         ),
-        ("robot/state", RobotState(frames=[0.0] * 7), "frames and twists have 7 and 0 numbers; for each spherical"),
+        (
+            "robot/state",
+            RobotState(frames=[0.0] * 7),
+            "frames and twists have 7 and 0 numbers; give 7 numbers in frames",
+        ),
         ("robot/state", RobotState(frames=[math.nan] * 7, twists=[0.0] * 6), "frames is not finite"),
         ("robot/body_poses", BodyPoses(p=[0.0] * 4, quaternion=[0.0] * 4), "give 3 numbers in p and 4 in quaternion"),
         ("robot/lines", Polylines(name=["a"], points=[0.0] * 3), "1 names for 0 counts"),
