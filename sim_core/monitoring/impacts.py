@@ -55,11 +55,14 @@ def damping_rate(stiffness: float, exponent: float, inertia: float, dissipation:
 def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndarray) -> Iterator[str]:
     """Yield one-line warnings about stops and contacts for which the step size is too large to resolve an impact.
 
-    Each warning names a suitable step size.
+    There is at most one warning about stops and one about contacts. Each names the stop or contact that requires the
+    smallest step size, this step size, and the number of others that require a smaller one than `step_s`.
+
     q  coordinates at which the inertias are computed
     """
     if stepper.adaptive:
         return
+    found: dict[bool, list[tuple[float, str]]] = {}  # {whether it is a contact: [(largest step, ms, warning)]}
     for what, unit, rate, damping in _rates(system, q):
         for pole, does in (
             (complex(0.0, rate), f"swings at {rate:.4g} rad/s"),
@@ -68,11 +71,15 @@ def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndar
             departs = partial(departure, stepper, pole)
             if departs(step_s) > 1.0:
                 most = 1e3 * largest_step(departs)
-                yield (
+                line = (
                     f"an impact at {SPEED:g} {unit} on {what} of {system.mechanism.name!r} {does}, which "
                     f"{stepper.name} does not resolve at {1e3 * step_s:.4g} ms; use a step of at most {most:.2g} ms"
                 )
+                found.setdefault(what.startswith("contact "), []).append((most, line))
                 break
+    for is_contact, each in found.items():
+        others = f"; {len(each) - 1} more {'contacts' if is_contact else 'stops'} require a smaller step than this"
+        yield min(each)[1] + (others if len(each) > 1 else "")
     yield from _too_fast_friction(system, stepper, step_s, q)
 
 

@@ -106,7 +106,8 @@ def test_rk4_at_1_ms_is_warned_of_a_stiffness_of_eight_million_times_the_effecti
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         Simulation(assemble(cube), step_s=1e-3)
-    assert [f"contact 'corner_{k}'" in str(each.message) for k, each in enumerate(caught)] == [True] * 8
+    (warning,) = [str(each.message) for each in caught]
+    assert re.search(r"on contact 'corner_\d' .*; 7 more contacts require a smaller step than this$", warning)
 
 
 def test_a_stiffness_that_is_given_stays_and_one_that_follows_has_three_digits() -> None:
