@@ -45,8 +45,11 @@ from robots.export.tree import (
     value,
     velocity_limit_of,
 )
+from robots.importing.urdf import start_position
 from sim_core.errors import InvalidRequest
-from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Shape
+from sim_core.mechanism import GROUND, IDENTITY_QUATERNION, Body, Joint, Mechanism, Shape
+
+SHOWN = 6  # joints whose start a note names
 
 
 def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
@@ -119,9 +122,31 @@ def _inexpressible(mechanism: Mechanism) -> Iterator[str]:
         yield f"URDF has no constant loads; left out are those of the joints {', '.join(map(repr, loads))}"
     if mechanism.springs:
         yield f"URDF has no springs; left out are {', '.join(repr(spring.name) for spring in mechanism.springs)}"
+    yield from _start_left_out(mechanism)
     yield from boxed_meshes(mechanism)
     yield from left_out(mechanism, {"Coulomb friction"}, "URDF")
     yield from servos_left_out(mechanism, "URDF")
+
+
+def _start_left_out(mechanism: Mechanism) -> Iterator[str]:
+    """Note that the start is left out, if it is not the one that an import of the file gives the robot.
+
+    Mimic joints start where the joints that they mimic place them.
+    """
+    followers = {mimic.follower for mimic in mimics_of(mechanism)}
+    names = [name for joint in mechanism.joints for name in joint.coordinates]
+    starts = [
+        start_position(joint) if name == joint.name else 0.0 for joint in mechanism.joints for name in joint.coordinates
+    ]
+    values = zip(names, mechanism.initial_q, starts, strict=True)
+    moved = [f"{name} = {at:.6g}" for name, at, start in values if at != start and name not in followers]
+    moved += [f"{name} moves" for name, v in zip(names, mechanism.initial_v, strict=True) if v != 0.0]
+    moved += [
+        f"{joint.name} is turned" for joint in mechanism.oriented_joints if joint.quaternion != IDENTITY_QUATERNION
+    ]
+    if moved:
+        more = f" and {len(moved) - SHOWN} more" if len(moved) > SHOWN else ""
+        yield f"URDF has no start; left out is that of this robot: {', '.join(moved[:SHOWN])}{more}"
 
 
 def _write(robot: Element, branch: Branch, shifts: dict[str, Array], mechanism: Mechanism) -> None:

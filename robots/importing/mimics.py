@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from robots.importing.notes import Notes
 from robots.importing.trees import Edge
-from sim_core.mechanism import JointRelation
+from robots.importing.xml_reader import Element
+from sim_core.mechanism import Joint, JointRelation
 from sim_core.support.suggestion import did_you_mean
 
 
@@ -65,6 +67,33 @@ def mimics_of(edges: Sequence[Edge], free: bool, notes: Notes) -> list[Mimic]:
         if free:
             notes.add(element, "the joint moves freely and mimics no other, as mimic=free asks")
     return [] if free else list(found.values())
+
+
+def check_limits(
+    mimics: Sequence[Mimic], joints: Mapping[str, Joint], elements: Mapping[str, Element], notes: Notes
+) -> None:
+    """Compare the limits of mimic joints with those of the joints that they mimic.
+
+    Warns of limits that permit one position only. Raises InvalidMechanism for limits that permit none.
+
+    joints    {name: joint}
+    elements  {name of a joint: its element}
+    """
+    for mimic in mimics:
+        leader, follower = joints[mimic.leader], joints[mimic.follower]
+        ends = [-math.inf if leader.lower is None else leader.lower, math.inf if leader.upper is None else leader.upper]
+        low, high = sorted(mimic.multiplier * end + mimic.offset for end in ends)
+        lower = max(low, -math.inf if follower.lower is None else follower.lower)
+        upper = min(high, math.inf if follower.upper is None else follower.upper)
+        if upper > lower:
+            continue
+        element = elements[mimic.follower].child("mimic")
+        where = f"within the limits of {mimic.leader!r} this joint is at {low:.6g} to {high:.6g}"
+        own = f"its own limits are {follower.lower} to {follower.upper}"
+        if upper < lower:
+            element.fail(f"{where}, but {own}; correct the limits, multiplier or offset")
+        if high > low:
+            notes.add(element, f"{where}, and {own}: both joints can only stand still")
 
 
 def satisfied(start: dict[str, float], mimics: Sequence[Mimic]) -> dict[str, float]:

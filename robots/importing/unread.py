@@ -5,10 +5,12 @@ Names that are probably misspelt are refused with InvalidMechanism; others get a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from robots.importing.notes import Notes
 from robots.importing.xml_reader import Element
+from sim_core.mechanism.joints import ORIGIN
 from sim_core.support.suggestion import nearest
 
 # names that shape the motion, by the tag of the element that has them
@@ -57,6 +59,8 @@ def note_unread(robot: Element, notes: Notes) -> None:
         for child in owner.children:
             if child.tag in ATTRIBUTES:
                 _check_attributes(owner, child, notes)
+            if child.tag == "origin" and (most := max(map(abs, child.numbers("rpy", 3, ORIGIN)))) > 2.0 * math.pi:
+                notes.add(child, f"rpy has an angle of {most:g} rad, more than a turn: angles in URDF are in rad")
 
 
 def _check_children(owner: Element, notes: Notes) -> None:
@@ -87,4 +91,6 @@ def _misspelt(name: str, known: Iterable[str], present: Iterable[str]) -> str:
 
     present  names that the element already has, which are therefore not meant by `name`
     """
-    return nearest(name, sorted({*known} - {*present}), ALIKE)
+    missing = sorted({*known} - {*present})
+    same_letters = [each for each in missing if sorted(each) == sorted(name)]
+    return same_letters[0] if same_letters else nearest(name, missing, ALIKE)

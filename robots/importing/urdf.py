@@ -19,7 +19,7 @@ import numpy as np
 
 from robots.importing.inertials import inertial_of, origin_of
 from robots.importing.meshes import Meshes
-from robots.importing.mimics import mimics_of, satisfied
+from robots.importing.mimics import check_limits, mimics_of, satisfied
 from robots.importing.notes import Notes
 from robots.importing.rotations import rows, turned_axis, vector
 from robots.importing.trees import Edge, edges_of, in_tree_order, named, root_of
@@ -40,6 +40,7 @@ Base = Literal["fixed", "free"]
 Limits = Literal["compliant", "none"]
 Drawing = Literal["drawn", "boxes"]
 
+TURNS = 2  # a revolute joint with a larger range of finite limits is noted, because its limits may be in degrees
 NO_LIMIT = 1e30  # a limit of this size or more is none; `armswing robot export` writes it
 UNIT = 1e-6  # difference of an axis's length from 1 that rounding in the file may cause
 KINDS: dict[str, JointKind] = {
@@ -140,7 +141,10 @@ class Reader:
         if read[0].kind == "free" and ground is None and not sum(value_of(body.mass) for body in bodies) > 0.0:
             self._robot.fail("base is 'free', but no link has a mass; give the links masses, or pass base=fixed")
         mimics = mimics_of(edges, self._mimic == "free", self.notes)
-        positions = satisfied({joint.name: _start(joint) for joint in read}, mimics)
+        check_limits(
+            mimics, {joint.name: joint for joint in read}, {edge.name: edge.element for edge in edges}, self.notes
+        )
+        positions = satisfied({joint.name: start_position(joint) for joint in read}, mimics)
         start = [positions[joint.name] for joint in read for _ in joint.coordinates]
         self.notes.warn()
         return Mechanism(
@@ -194,6 +198,7 @@ class Reader:
         given = self._axis(element)
         axis = turned_axis(R, given)
         if kind == "planar":
+            self._note_planar(element)
             self._note_directions(element, axis, R @ np.transpose(perpendicular_axes(turned_axis(np.eye(3), given))))
         lower, upper = self._limits(element, kind)
         damping, friction = self._dynamics(element)
@@ -206,6 +211,18 @@ class Reader:
             upper=upper,
             **common,
         )
+
+    def _note_planar(self, joint: Element) -> None:
+        """Note which attributes of a planar joint are not read, or concern its rotation alone."""
+        for tag, name, what in (
+            ("limit", "effort", "is not read: a planar joint has no actuator"),
+            ("limit", "velocity", "is not read: a planar joint has no actuator"),
+            ("dynamics", "damping", "acts on the rotation alone, not on x and y"),
+            ("dynamics", "friction", "acts on the rotation alone, not on x and y"),
+        ):
+            element = joint.optional(tag)
+            if element is not None and element.number(name, 0.0) != 0.0:
+                self.notes.add(element, f"{name} of a planar joint {what}")
 
     def _note_directions(self, joint: Element, axis: Vector3, own: np.ndarray) -> None:
         """Note if x and y of a planar joint are other directions than those of the joint's frame.
@@ -249,6 +266,14 @@ class Reader:
             limit.fail(f"lower is {lower:g} and upper is {upper:g}; lower must not exceed upper")
         if lower == upper:
             self.notes.add(limit, f"lower and upper are both {lower:g}")
+        if kind == "revolute" and TURNS * 2.0 * math.pi < upper - lower < NO_LIMIT:
+            self.notes.add(
+                limit,
+                f"lower and upper are {lower:g} and {upper:g}, more than {TURNS} turns apart: URDF has angles in rad",
+            )
+        for name in ("effort", "velocity"):
+            if name not in limit.attributes:
+                self.notes.add(limit, f"it has no {name}: the joint's {name} has no limit")
         return None if lower <= -NO_LIMIT else lower, None if upper >= NO_LIMIT else upper
 
     def _dynamics(self, joint: Element) -> tuple[float, JointFriction | None]:
@@ -309,7 +334,7 @@ class Reader:
         ]
 
 
-def _start(joint: Joint) -> float:
+def start_position(joint: Joint) -> float:
     """Position of a joint at the start: the position within its limits that is nearest to 0."""
     above = 0.0 if joint.lower is None else max(0.0, joint.lower)
     return above if joint.upper is None else min(above, joint.upper)

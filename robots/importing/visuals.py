@@ -25,6 +25,11 @@ class Visuals:
     def __init__(self, robot: Element, notes: Notes, meshes: Meshes | None) -> None:
         self._notes, self._meshes = notes, meshes
         self._colors: dict[str, str] = {}
+        self._textured = {
+            each.attributes.get("name", "")
+            for each in robot.walk()
+            if each.tag == "material" and each.optional("texture")
+        }
         for material in robot.walk():
             color = material.optional("color") if material.tag == "material" else None
             if color is not None:
@@ -70,7 +75,12 @@ class Visuals:
 
     def _color_of(self, visual: Element) -> str:
         material = visual.optional("material")
-        return "" if material is None else self._colors.get(material.attributes.get("name", ""), "")
+        if material is None:
+            return ""
+        name = material.attributes.get("name", "")
+        if name not in self._colors and material.optional("texture") is None and name not in self._textured:
+            self._notes.add(material, f"no material {name!r} has a <color>: the shape has the colour of its body")
+        return self._colors.get(name, "")
 
 
 def _shape(geometry: Element, p: Vector3, R: Array, color: str) -> Shape:

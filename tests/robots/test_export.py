@@ -35,6 +35,7 @@ from sim_core.system import assemble
 
 BOTH = pytest.mark.parametrize("form", FORMATS)
 LIMITS = "MJCF cannot express velocity limits; left out are those of the joints 'shoulder' (3.5 rad/s)"  # of arm()
+START = "URDF has no start; left out is that of this robot: shoulder = 0.1, elbow = 0.2, shoulder moves, elbow moves"
 SOLID = (0.02, 0.03, 0.04, 0.0, 0.0, 0.0)
 
 
@@ -79,7 +80,9 @@ def test_velocity_limits_are_reported_where_a_format_lacks_them() -> None:
     motor, free = arm().actuators
     assert export(arm(), "mjcf").notes == (LIMITS,)
     assert LIMITS in export(arm(), "mjcf").text
-    assert export(arm(), "urdf").notes == ()
+    assert export(arm(), "urdf").notes == (START,)
+    still = arm(initial_q=(0.0, 0.0), initial_v=(0.0, 0.0))
+    assert export(still, "urdf").notes == ()
     unlimited = arm(actuators=(dataclasses.replace(motor, velocity_limit=None), free))
     assert export(unlimited, "mjcf").notes == ()
 
@@ -88,7 +91,7 @@ def test_velocity_limits_are_reported_where_a_format_lacks_them() -> None:
 def test_servos_are_reported_as_left_out(form: str) -> None:
     motor, free = arm().actuators
     held = dataclasses.replace(motor, velocity_limit=None, servo=Servo(stiffness=40.0, damping=2.0))
-    (note,) = export(arm(actuators=(held, free)), form).notes
+    note = export(arm(actuators=(held, free)), form).notes[-1]
     assert note.endswith("left out are the servos of 'motor' (stiffness 40, damping 2)")
 
 
@@ -218,6 +221,7 @@ def test_springs_pull_in_mujoco_and_are_named_as_missing_in_urdf(pretension: flo
     assert [note.partition(";")[2] for note in export(sprung, "urdf").notes] == [
         " left out are those of the joints 'elbow'",
         " left out are 'pull'",
+        START.partition(";")[2],
     ]
 
 
@@ -298,7 +302,7 @@ def test_a_loop_is_refused_unless_the_open_tree_is_asked_for(form: str, constrai
     opened = export(looped, form, open_tree=True)
     assert opened.notes == (
         f"the tree is open: left out are the constraints '{constraint.name}' ({type(constraint).__name__})",
-        *[LIMITS] * (form == "mjcf"),
+        LIMITS if form == "mjcf" else START,
     )
     assert opened.notes[0] in opened.text
 
@@ -327,7 +331,7 @@ def test_an_inertia_that_no_body_has_is_refused_or_named() -> None:
     line = "body 'fore' has the principal moments of inertia 0.1, 0.1, 0.3 kg m2; none may exceed the sum of"
     with pytest.raises(InvalidRequest, match=line):
         export(flat, "mjcf")
-    (note,) = export(flat, "urdf").notes
+    _, note = export(flat, "urdf").notes
     assert note.startswith(line)
     assert found(parsed(flat, "urdf"), "link[@name='fore']/inertial/inertia").get("izz") == "0.3"
 

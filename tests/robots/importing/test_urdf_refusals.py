@@ -23,6 +23,8 @@ def mimic(leader: str) -> str:
     return f'<mimic joint="{leader}"/>'
 
 
+ENDS = '<parent link="a"/><child link="b"/>'
+VISUAL = '<visual><geometry><sphere radius="1"/></geometry><material name="steel"/></visual>'
 MASS = '<mass value="1.0"/>'
 INERTIA = 'ixx="0.02" iyy="0.03" izz="0.025" ixy="0.001" ixz="0" iyz="0"'
 
@@ -140,6 +142,14 @@ def refusal(file: str, **parameters: str) -> str:
             (*TWO, link("c"), HINGE, joint("copy", "b", "c", more='<mimic joint="hing"/>')),
             r"joint 'copy': <mimic>: there is no joint 'hing'; did you mean 'hinge'\?",
         ),
+        (
+            (*TWO, HINGE.replace(" xyz=", " xzy=", 1)),
+            r"joint 'hinge': <origin>: there is no attribute 'xzy'; did you mean 'xyz'\?",
+        ),
+        (
+            (*TWO, link("c"), HINGE, joint("copy", "b", "c", more='<mimic joint="hinge" offset="9"/>')),
+            r"joint 'copy': <mimic>: within the limits of 'hinge' this joint is at .*, but its own limits are",
+        ),
         ((*TWO, HINGE, HINGE.replace("joint", "joint2", 1)), r"the XML is broken: mismatched tag"),
         (
             (*TWO, HINGE.replace("<axis", "<axes")),
@@ -234,7 +244,7 @@ def told(file: str, **parameters: str) -> list[str]:
             r"line \d+: lower and upper of a continuous joint are not read",
         ),
         (
-            (*TWO, re.sub(' rpy="[^"]*"', "", joint("hinge", "a", "b", "planar"))),
+            (*TWO, f'<joint name="floor" type="planar">{ENDS}<axis xyz="0 0 1"/><limit upper="1"/></joint>'),
             r"line \d+: lower and upper of a planar joint are not read",
         ),
         (
@@ -244,6 +254,20 @@ def told(file: str, **parameters: str) -> list[str]:
         (
             (link("a"), link("b").replace('"1.0"', '"0"'), HINGE, link("c"), joint("two", "b", "c")),
             r"\(link 'b'\): mass is 0 and inertia has principal moments",
+        ),
+        (
+            (*TWO, f'<joint name="floor" type="planar">{ENDS}<axis xyz="0 0 1"/><dynamics friction="0.001"/></joint>'),
+            r"friction of a planar joint acts on the rotation alone, not on x and y",
+        ),
+        ((*TWO, HINGE.replace(' effort="5"', "")), r"it has no effort: the joint's effort has no limit"),
+        ((*TWO, re.sub(r'lower="[^"]*" upper="[^"]*"', 'lower="-90" upper="90"', HINGE)), r"URDF has angles in rad"),
+        (
+            (link("a"), link("b").replace('xyz="0.1 0 0.05"', 'rpy="0 0 90"'), HINGE),
+            r"rpy has an angle of 90 rad, more than a turn",
+        ),
+        (
+            (link("a").replace("</link>", f"{VISUAL}</link>"), link("b"), HINGE),
+            r"no material 'steel' has a <color>: the shape has the colour of its body",
         ),
         (
             (*TWO, joint("hinge", "a", "b", more='<safety_controller k_velocity="1"/>')),
