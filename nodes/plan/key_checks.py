@@ -35,7 +35,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     Where no known name is similar, the text lists the known names.
     """
     names = sorted(known)
-    return did_you_mean(word, names) or f"; known are {', '.join(names)}"
+    return did_you_mean(word, names) or (f"; known are {', '.join(names)}" if names else "; none are known")
 
 
 def convert(

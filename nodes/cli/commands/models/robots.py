@@ -216,7 +216,8 @@ def import_robot(
         write_file(output, text)
     except OSError as error:
         raise InputError(f"--output {output}: {error.strerror}") from error
-    counts = (len(part) for part in (mechanism.bodies, mechanism.moving_joints, mechanism.actuators))
+    moving = [joint for joint in mechanism.joints if joint.kind != "fixed"]
+    counts = (len(part) for part in (mechanism.bodies, moving, mechanism.actuators))
     print_line("{}: {} bodies, {} moving joints, {} actuators".format(f"{output}:{name}", *counts))
 
 
