@@ -102,6 +102,18 @@ class Excursion(msgspec.Struct, kw_only=True):
         return f"{self.position:.3g} {self.unit} of {' .. '.join(ends)} {self.unit}"
 
 
+class Overspeed(msgspec.Struct):
+    """Largest speed of a joint that was faster than the velocity limit of its actuator."""
+
+    speed: float
+    limit: float
+    unit: str = ""
+
+    def text(self) -> str:
+        """Text such as "5.2 rad/s of 3.5 rad/s": the largest speed, and the limit."""
+        return f"{self.speed:.3g} {self.unit} of {self.limit:.3g} {self.unit}"
+
+
 class Summary(msgspec.Struct, kw_only=True):
     """Results of a run. A result that was not measured is None.
 
@@ -135,6 +147,7 @@ class Summary(msgspec.Struct, kw_only=True):
     skipped                       number of deadlines in realtime that the server skipped because it was late
     jitter_...                    how much the time between two time steps in realtime differs from the period
     beyond_limits                 {joint that left its limits: farthest position}
+    beyond_velocity_limits        {joint that was faster than its actuator's velocity limit: largest speed}
     scheduling                    core and priority of the server's loop
     energy_departure              last message of the check of the energy balance; "" if the error stayed below 1 %
     largest_departure             largest error of the energy balance, as a fraction of the energy scale of the run
@@ -190,6 +203,7 @@ class Summary(msgspec.Struct, kw_only=True):
     scheduling: str = ""
     constraint_mode: str = ""
     beyond_limits: dict[str, Excursion] = {}
+    beyond_velocity_limits: dict[str, Overspeed] = {}
     calls_refused: int = 0
     step_too_large: str = ""
     energy_departure: str = ""
@@ -207,6 +221,7 @@ class Summary(msgspec.Struct, kw_only=True):
                 setattr(self, field, value)
         self.loads = msgspec.convert(status.get("loads", {}), dict[str, Load])
         self.beyond_limits = msgspec.convert(status.get("beyond_limits", {}), dict[str, Excursion])
+        self.beyond_velocity_limits = msgspec.convert(status.get("beyond_velocity_limits", {}), dict[str, Overspeed])
 
     def take_file(self, path: Path, before: Path | None = None) -> None:
         """Add a file that a node was to write, if the file exists.
@@ -272,6 +287,9 @@ class Summary(msgspec.Struct, kw_only=True):
             yield "energy departed", self.energy_departure
         if self.beyond_limits:
             yield "beyond its limits", "; ".join(f"{name} {far.text()}" for name, far in self.beyond_limits.items())
+        if self.beyond_velocity_limits:
+            speeds = (f"{name} {found.text()}" for name, found in self.beyond_velocity_limits.items())
+            yield "too fast", "; ".join(speeds)
         if self.constraint_mode:
             yield "at the end", f"constraint mode {self.constraint_mode}"
         for name, stops in self.guard_stops.items():

@@ -63,7 +63,7 @@ class Actuation:
         if (effort := simulation.driven) is not None:
             servos = self.servos.bind(*readings.joint_motion, effort)
             self._turn = BoundKernel.in_turn([readings.read_joints, servos, self._loads.bind(effort)])
-        self.joints = JointLimitMonitor(mechanism, readings.joint_motion[0])
+        self.joints = JointLimitMonitor(mechanism, *readings.joint_motion)
         self.cut: deque[tuple[str, str]] = deque(maxlen=64)
         self._reported_cut: set[str] = set()
 
@@ -287,6 +287,7 @@ class Actuation:
         commands_refused  {node: number of its refused commands, and the latest reason}
         loads             loads of the actuators, see `Loads.to_plain`
         beyond_limits     joints that moved beyond their limits, see `JointLimitMonitor.to_plain`
+        beyond_velocity_limits  joints that were too fast, see `JointLimitMonitor.too_fast`
         """
         return {
             "watchdog_trips": self.trips,
@@ -296,6 +297,7 @@ class Actuation:
             "commands_refused": {name: {"count": n, "reason": why} for name, (n, why) in self._refused.items()},
             "loads": self._loads.to_plain(),
             "beyond_limits": self.joints.to_plain(),
+            "beyond_velocity_limits": self.joints.too_fast(),
         }
 
 

@@ -18,7 +18,14 @@ from sim_core.support.suggestion import did_you_mean
 
 LARGEST = ("peak_phi", "peak_phidot", "substeps", "peak_solve_residual", "energy_drift", "largest_departure")
 SUMS = ("energy", "watchdog_trips")
-BY_PART = ("milestones", "loads", "beyond_limits", "commands_taken", "commands_refused")  # tables by local names
+BY_PART = (
+    "milestones",
+    "loads",
+    "beyond_limits",
+    "beyond_velocity_limits",
+    "commands_taken",
+    "commands_refused",
+)  # tables by local names
 FIRST = ("step_too_large", "energy_departure", "safe_since", "emergency_stop")  # the first value that is not empty
 
 

@@ -149,6 +149,8 @@ def figures_of(composition: Composition) -> Iterator[tuple[str, Figure]]:
             yield f"output.{within}{name}", _plain(value)
     for name, far in status["beyond_limits"].items():
         yield f"beyond.{name}", _plain(far["position"])
+    for name, fast in status["beyond_velocity_limits"].items():
+        yield f"too_fast.{name}", _plain(fast["speed"])
     for name, refused in status["commands_refused"].items():
         yield f"refused.{name}", _plain(refused["count"])
     for name, hosted in composition.nodes.items():

@@ -1,4 +1,4 @@
-"""Records the range of each joint's motion, to report afterwards which joints left their limits."""
+"""Records the range of each joint's motion, to report afterwards which joints left their limits or were too fast."""
 
 from __future__ import annotations
 
@@ -11,26 +11,31 @@ from sim_core.mechanism import Mechanism
 from sim_core.servos.kernels import widen
 
 TOLERANCE = 0.01  # fraction of a joint's range: a servo that holds a joint at its limit oscillates about the limit
+OVERSHOOT = 0.1  # fraction of a velocity limit: a servo that moves at the limit overshoots it
 
 
 class JointLimitMonitor:
-    """Smallest and largest position of each joint, rad or m, over the states since the last reset or restore.
+    """Smallest and largest position and velocity of each joint over the states since the last reset or restore.
 
-    position  array of the present joint positions
-    update    kernel that updates the ranges from `position`
+    position, velocity  arrays of the present joint positions (rad or m) and velocities (rad/s or m/s)
+    update              kernel that updates the ranges from `position` and `velocity`
     """
 
-    def __init__(self, mechanism: Mechanism, position: np.ndarray) -> None:
+    def __init__(self, mechanism: Mechanism, position: np.ndarray, velocity: np.ndarray) -> None:
         self._joints = mechanism.moving_joints
+        self._velocity_limits = {a.joint: a.velocity_limit for a in mechanism.actuators if a.velocity_limit is not None}
         n = len(self._joints)
-        self._lowest, self._highest = np.zeros((2, n))
-        given = [np.array([n], dtype=float), position]
-        self.update = BoundKernel(widen.address, given, [self._lowest, self._highest])
+        self._lowest, self._highest, self._slowest, self._fastest = np.zeros((4, n))
+        size = np.array([n], dtype=float)
+        positions = BoundKernel(widen.address, [size, position], [self._lowest, self._highest])
+        velocities = BoundKernel(widen.address, [size, velocity], [self._slowest, self._fastest])
+        self.update = BoundKernel.in_turn([positions, velocities]) if self._velocity_limits else positions
         self.clear()
 
     def clear(self) -> None:
         """Empty the recorded ranges of all joints."""
         self._lowest[:], self._highest[:] = np.inf, -np.inf
+        self._slowest[:], self._fastest[:] = 0.0, 0.0
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
         """{joint: table} of the joints that left their limits.
@@ -46,4 +51,17 @@ class JointLimitMonitor:
             if max(below, above) > TOLERANCE * spread:
                 farthest = highest if above > below else lowest
                 found[joint.name] = {"position": farthest, "lower": lower, "upper": upper, "unit": joint.unit}
+        return found
+
+    def too_fast(self) -> dict[str, dict[str, Any]]:
+        """{joint: table} of the joints that moved faster than the velocity limit of an actuator.
+
+        A table has the joint's largest speed, the velocity limit and the unit. Speeds up to OVERSHOOT above the limit
+        are left out.
+        """
+        found: dict[str, dict[str, Any]] = {}
+        for joint, slowest, fastest in zip(self._joints, self._slowest.tolist(), self._fastest.tolist(), strict=True):
+            speed, limit = max(-slowest, fastest), self._velocity_limits.get(joint.name)
+            if limit is not None and speed > (1.0 + OVERSHOOT) * limit:
+                found[joint.name] = {"speed": speed, "limit": limit, "unit": f"{joint.unit}/s"}
         return found

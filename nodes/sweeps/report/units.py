@@ -55,6 +55,7 @@ def _of_robots(plan: Plan) -> Iterator[tuple[str, str]]:
             yield f"position.{within}{joint.name}", joint.unit
             yield f"velocity.{within}{joint.name}", f"{joint.unit}/s"
             yield f"beyond.{within}{joint.name}", joint.unit
+            yield f"too_fast.{within}{joint.name}", f"{joint.unit}/s"
         for actuator in mechanism.actuators:
             for kind in ("peak", "rms"):
                 yield f"load.{within}{actuator.name}.{kind}", actuator.unit

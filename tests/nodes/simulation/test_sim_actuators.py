@@ -122,15 +122,24 @@ def test_a_position_beyond_a_joints_limits_is_cut_and_said_once() -> None:
     assert event.detail.endswith(f": it goes to {upper:.4g}")
 
 
-def test_a_joint_that_left_its_limits_is_named_with_its_farthest_position() -> None:
+def test_a_joint_that_left_its_limits_or_was_too_fast_is_named_with_its_farthest_position_or_speed() -> None:
     joints = [Joint("lift", "m", 0.0, 0.14), Joint("tilt", "rad", -0.5, None), Joint("yaw", "rad", None, None)]
-    position = np.zeros(3)
-    seen = JointLimitMonitor(SimpleNamespace(moving_joints=joints), position)
+    position, velocity = np.zeros((2, 3))
+    actuators = [SimpleNamespace(joint="tilt", velocity_limit=2.0), SimpleNamespace(joint="yaw", velocity_limit=None)]
+    seen = JointLimitMonitor(SimpleNamespace(moving_joints=joints, actuators=actuators), position, velocity)
+    for velocity[:] in ([9.0, 2.1, 9.0], [0.0, -3.25, 0.0], [0.0, 0.0, 0.0]):
+        seen.update()
+    assert seen.too_fast() == {"tilt": {"speed": 3.25, "limit": 2.0, "unit": "rad/s"}}
+    seen.clear()
+    velocity[1] = 2.15
     for position[:] in ([0.4, -0.5, 1e3], [-0.2, -0.509, 0.0], [0.1, 9.0, 0.0]):
         seen.update()
     assert seen.to_plain() == {"lift": {"position": 0.4, "lower": 0.0, "upper": 0.14, "unit": "m"}}
     summary = Summary(plan="p", robot="it", mode="fast")
-    summary.take_simulation({"beyond_limits": seen.to_plain()})
+    assert seen.too_fast() == {}
+    fast = {"tilt": {"speed": 3.25, "limit": 2.0, "unit": "rad/s"}}
+    summary.take_simulation({"beyond_limits": seen.to_plain(), "beyond_velocity_limits": fast})
+    assert ("too fast", "tilt 3.25 rad/s of 2 rad/s") in summary.lines()
     assert ("beyond its limits", "lift 0.4 m of 0 .. 0.14 m") in summary.lines()
     seen.clear()
     assert seen.to_plain() == {}
