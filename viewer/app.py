@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from nodes.transport import background_threads
 from viewer import palette
 from viewer.availability import ViewerUnavailable, require_qt
 
@@ -104,8 +105,18 @@ def _destroy(window: Any) -> None:
     sip.delete(window)
 
 
+def _defer() -> None:
+    """Defer all threads of this process, so that drawing and receiving do not interrupt a simulation on this computer.
+
+    Threads that are started later, such as those that render, are deferred too.
+    """
+    background_threads.defer_this()
+    background_threads.defer_others()
+
+
 def _show(application: Any, window: MainWindow, interrupted: threading.Event) -> int:
     """Show the window until it is closed, and return the exit code."""
+    _defer()
     window.show()
     code = int(application.exec())
     return INTERRUPTED if interrupted.is_set() else code

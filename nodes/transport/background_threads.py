@@ -1,10 +1,10 @@
 """Scheduling of background threads: a deferred thread does not interrupt another thread.
 
 A message that is sent, and a packet that arrives, wake one of libzmq's I/O threads. A call or a handshake of another
-computer wakes a thread that answers it. If no core is idle, the operating system may run such a thread at once on the
-core of a simulation step or a control step; the step then takes longer. A deferred thread has the policy SCHED_BATCH:
-it has the same share of the processor, but begins only when its core is free or the time slice of the running thread
-is over.
+computer wakes a thread that answers it. A window wakes 30 times a second to draw. If no core is idle, the operating
+system may run such a thread at once on the core of a simulation step or a control step; the step then takes longer. A
+deferred thread has the policy SCHED_BATCH: it has the same share of the processor, but begins only when its core is
+free or the time slice of the running thread is over.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 IO_THREADS = "ZMQbg/IO/"  # start of the names that libzmq gives to these threads
@@ -22,6 +23,19 @@ _is_permanent = False
 def defer_this() -> None:
     """Defer the calling thread."""
     _replace_policy(threading.get_native_id(), os.SCHED_OTHER, os.SCHED_BATCH)
+
+
+@contextlib.contextmanager
+def not_deferred() -> Iterator[None]:
+    """Context manager in which the calling thread is not deferred, so that processes that it starts are not either."""
+    this = threading.get_native_id()
+    was_deferred = os.sched_getscheduler(this) == os.SCHED_BATCH
+    _replace_policy(this, os.SCHED_BATCH, os.SCHED_OTHER)
+    try:
+        yield
+    finally:
+        if was_deferred:
+            defer_this()
 
 
 def defer_others() -> None:

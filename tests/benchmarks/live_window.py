@@ -163,6 +163,7 @@ def watch(ready: Path, report: Path, fill_s: float, seconds: float) -> None:
     application = app._application()
     window = app._main_window(None, None, (), "auto", None)
     assert isinstance(window, MainWindow)
+    app._defer()
     window.show()
     with app._interrupts(application) as interrupted:
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore
 
+from nodes.transport import background_threads
+
 POLL_MS = 200
 END_S = 20.0  # longest wait for a process that is asked to end
 
@@ -28,13 +30,14 @@ class ArmswingProcess(QtCore.QObject):
     def __init__(self, arguments: Sequence[str], parent: Any = None) -> None:
         super().__init__(parent)
         self._output: Any = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process has ended
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "nodes.cli", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with background_threads.not_deferred():  # a simulation does not inherit the window's scheduling
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "nodes.cli", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         self._timer = QtCore.QTimer(self)
         self._timer.timeout.connect(self._poll)
         self._timer.start(POLL_MS)
