@@ -70,7 +70,9 @@ def replanning_claim(runs: Runs) -> Claim:
         )
         here += f"{len(runs.damped)} where it is planned anew every 50 ms"
         figures = {"once": float(once), "anew": float(often)}
-        return [Finding("the launched errors and those of damping", here, verdict_of(once < often), figures)]
+        return [
+            Finding("runs with one plan per swing, and runs with replanning", here, verdict_of(once < often), figures)
+        ]
 
     return Claim(
         "replanning",

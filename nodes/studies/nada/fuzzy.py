@@ -150,7 +150,7 @@ def _dynamics_claims(runs: Runs) -> tuple[Claim, ...]:
         peak = float(np.abs(results[runs.rotary(NONE, ONE_CALL)].watched["row 9"][:, 0]).max())
         reason = "with axes that are never singular" if peak <= ROUNDING else "see the other lines;"
         here = f"{reason} row 9 stays at {sci(peak)} even without stabilization: there is nothing to damp"
-        return Finding("row 9 itself", here, Verdict.OPEN, {"peak without stabilization": peak})
+        return Finding("constraint row 9", here, Verdict.OPEN, {"peak without stabilization": peak})
 
     def oscillates(results: Results) -> list[Finding]:
         found = []
@@ -158,7 +158,7 @@ def _dynamics_claims(runs: Runs) -> tuple[Claim, ...]:
             share = shares(results, reading)[b3(LARGEST).label]
             here = f"they {share_text(share)} (after more than 50 % needed)"
             found.append(
-                Finding(f"{reading}, the joint's rows", here, verdict_of(share > 0.5), {"settled after": share})
+                Finding(f"{reading}, rows of the joint", here, verdict_of(share > 0.5), {"settled after": share})
             )
         return [ninth_itself(results), *found]
 
@@ -169,7 +169,7 @@ def _dynamics_claims(runs: Runs) -> tuple[Claim, ...]:
             fuzzy = [settled[method.label] for method in (FLC1, FLC2, FLC3)]
             here = "; ".join(f"under {name} they {share_text(share)}" for name, share in settled.items())
             faster = max(fuzzy) < settled[b3(LARGEST).label]
-            found.append(Finding(f"{reading}, the joint's rows", here, verdict_of(faster), settled))
+            found.append(Finding(f"{reading}, rows of the joint", here, verdict_of(faster), settled))
         return [ninth_itself(results), *found]
 
     def any_step(results: Results) -> list[Finding]:

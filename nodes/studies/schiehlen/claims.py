@@ -161,7 +161,14 @@ def _sensitive(results: Results) -> list[Finding]:
     curve = results.parts["double curve"]
     ratios = [is2 / is2_of_single(r) for r, is2 in zip(curve["r"], curve["is2"], strict=True)]
     here = f"{min(ratios):.2f} times as much at the least"
-    return [Finding("the same radii", here, verdict_of(min(ratios) >= 2.0), {"least ratio": min(ratios)})]
+    return [
+        Finding(
+            "double against single pendulum, at equal radii",
+            here,
+            verdict_of(min(ratios) >= 2.0),
+            {"least ratio": min(ratios)},
+        )
+    ]
 
 
 def _boundary(results: Results) -> list[Finding]:
@@ -174,7 +181,7 @@ def _boundary(results: Results) -> list[Finding]:
     )
     holds = not below["tumbles"] and above["tumbles"] and abs(above["r"] - 0.72) < 0.01
     figures = {"IS2 below": below["is2"], "IS2 above": above["is2"], "least radius": found["least"]}
-    return [Finding("tumbling as unbounded", here, verdict_of(holds), figures)]
+    return [Finding("unbounded read as tumbling", here, verdict_of(holds), figures)]
 
 
 def _chaos(results: Results) -> list[Finding]:
@@ -182,14 +189,14 @@ def _chaos(results: Results) -> list[Finding]:
     gaps = [found[side]["gap"] for side in ("below", "above")]
     here = f"neighbours part {sci(gaps[0])}-fold below the boundary and {sci(gaps[1])}-fold above"
     figures = {"growth below": gaps[0], "growth above": gaps[1]}
-    chaotic = Finding("the motions there are chaotic", here, verdict_of(min(gaps) >= GROWN), figures)
+    chaotic = Finding("whether motions at the boundary are chaotic", here, verdict_of(min(gaps) >= GROWN), figures)
     at_energy = abs(found["least"] - found["above"]["r"]) < 1e-3
     here = (
         f"2.5 r² - 3 cos r + 1 = 0 at {found['least']:.5f}: below it the energy of no start lets the lower arm go over"
     )
     known = not found["below"]["tumbles"] and found["above"]["tumbles"]
     verdict = verdict_of(not at_energy) if known else Verdict.OPEN
-    place = Finding("chaos sets its place", here, verdict, {"least radius": found["least"]})
+    place = Finding("whether chaos determines the boundary", here, verdict, {"least radius": found["least"]})
     return [chaotic, place]
 
 
@@ -197,7 +204,14 @@ def _initial_conditions(results: Results) -> list[Finding]:
     found = results.parts["sensitivity"]
     dark, light = (float(found[name].max() / found[name][0]) for name in ("dark", "light"))
     here = f"{sci(dark)}-fold in a dark region, {sci(light)}-fold in the middle"
-    return [Finding("10⁻⁶ apart", here, verdict_of(dark >= GROWN >= 100 * light), {"dark": dark, "middle": light})]
+    return [
+        Finding(
+            "growth of the distance of starts 10⁻⁶ apart",
+            here,
+            verdict_of(dark >= GROWN >= 100 * light),
+            {"dark": dark, "middle": light},
+        )
+    ]
 
 
 def _regions(results: Results) -> list[Finding]:
