@@ -138,9 +138,9 @@ def _start_left_out(mechanism: Mechanism) -> Iterator[str]:
     starts = [
         start_position(joint) if name == joint.name else 0.0 for joint in mechanism.joints for name in joint.coordinates
     ]
-    values = zip(names, mechanism.initial_q, starts, strict=True)
+    values = zip(names, mechanism.initial_q, starts, strict=False)  # initial_q also has first-order states
     moved = [f"{name} = {at:.6g}" for name, at, start in values if at != start and name not in followers]
-    moved += [f"{name} moves" for name, v in zip(names, mechanism.initial_v, strict=True) if v != 0.0]
+    moved += [f"{name} moves" for name, v in zip(names, mechanism.initial_v, strict=False) if v != 0.0]
     moved += [
         f"{joint.name} is turned" for joint in mechanism.oriented_joints if joint.quaternion != IDENTITY_QUATERNION
     ]
