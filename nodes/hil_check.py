@@ -367,7 +367,11 @@ class HilCheck(Node):
     def _of_clock(self) -> Iterator[CheckFinding]:
         for peer, clock in self._clocks.items():
             if clock.offset_s is None or clock.uncertainty_s is None:
-                yield CheckFinding(f"clock of {peer}", "note", f"unknown after {clock.exchanges} round trips")
+                yield CheckFinding(
+                    f"clock of {peer}",
+                    "note",
+                    f"its offset is unknown after {clock.exchanges} round trips, and that of its time stamps too",
+                )
                 continue
             sure = clock.uncertainty_s <= UNSURE_S and not clock.steps
             drift = 0.0 if clock.drift is None else 1e6 * clock.drift

@@ -49,7 +49,7 @@ def oriented_shares(
     """Yield (name, contribution to a mode) for the spring, stop and damping of a spherical or free joint.
 
     A mode has the eigenvalue lambda and the shape x (n_q,). The contributions are those defined in `joint_shares`. They
-    are computed by central differences between the coordinates q - curve x, q and q + curve x.
+    are computed by central differences with the coordinates q - curve x, q and q + curve x.
 
     poses  poses (7,) of the joint at these three coordinates, as from `Simulation.frames`, but with the orientation
            relative to joint position 0
@@ -93,7 +93,7 @@ def contact_shares(
            at these three coordinates
     curve  factor of x in these coordinates
     rate   |lambda|, 1/s
-    value  function that returns the value of a number of the description
+    value  function that returns the present value of a field such as `contact.stiffness`, which may be a Tunable
     """
     assert contact.stiffness is not None  # `assemble` has filled it in
     k, n = value(contact.stiffness), contact.exponent

@@ -170,8 +170,8 @@ class JointSums:
         v            predicted velocity (rad/s or m/s)
         sigma_s      standard deviation of the instant (s)
         time         simulation time of the pair (s)
-        irregular_s  time (s) for which, shortly before, the robot may have moved while the model did not, or the
-                     reverse. The measured position may therefore be off by irregular_s times the largest recent
+        irregular_s  longest time (s) before this pair during which the robot may have moved while the model did not, or
+                     the reverse. The measured position may therefore be off by irregular_s times the largest recent
                      predicted velocity
         """
         uncertainty = 2.0 * sigma_s * abs(v) + irregular_s * self._rates.add(time, abs(v))

@@ -33,7 +33,10 @@ def _together(reading: str, results: Results, cases: Sequence[Case], required: i
 
 
 def launched_claim(runs: Runs) -> Claim:
-    """Claim about hand-overs (changes of the gripping hand) with the planner's model errors of the launch file."""
+    """Claim that the gibbon hands over (changes the gripping hand) in spite of the model errors in its launch file.
+
+    The model errors are those of the planner's model of cable and arms.
+    """
     required = runs.spans.required
 
     def judge(results: Results) -> list[Finding]:

@@ -72,10 +72,14 @@ def penalized(M: Entries, rows: list[dict[int, ca.SX]], weights: dict[int, ca.SX
 
 
 def missing(rows: list[dict[int, ca.SX]], idle: list[ca.SX], x: ca.SX, y: ca.SX, r2: ca.SX) -> list[ca.SX]:
-    """Residual of each constraint row: J x - r2, or -y - r2 for a row that is switched off.
+    """Residual of each constraint row of the KKT system, after an approximate solution x, y.
+
+    The constraint rows are J x = r2. A row that is switched off is -y = r2 instead, which determines its multiplier y.
 
     rows  rows of J, each as {column: value}; those of switched-off rows are zero
     idle  flag of each row: 1 if it is switched off, otherwise 0
+    x, y  accelerations (n_q,) and Lagrange multipliers (n_r,)
+    r2    right-hand side (n_r,) of the rows
     """
     found = []
     for row, reach in enumerate(rows):
