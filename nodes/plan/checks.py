@@ -13,7 +13,7 @@ from nodes.messages.topics import resolve
 from nodes.node import Node
 from nodes.plan.files.including import Entry, Tables
 from nodes.plan.files.source import Source
-from nodes.plan.handlers import uncalled
+from nodes.plan.handlers import misdeclared, uncalled
 from nodes.plan.key_checks import PlanError, convert, suggestion, worded
 from nodes.plan.launch_plan import LOCAL, NAME, NAME_LENGTH, LinkPlan, NodePlan, Plan, SimPlan, joined
 from nodes.plan.loading import is_file, load_class, locate, reference, shortened
@@ -68,7 +68,7 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> list[str]
         if isinstance(model := node.params.get("robot"), str) and is_reference(model):
             node.params["robot"] = _located(model, entry, in_params)
         params = convert(node.params, cls.Params, in_params)
-        if wrong := uncalled(cls):
+        if wrong := misdeclared(cls) or uncalled(cls):
             raise PlanError(f"{where}: {wrong}")
         check_topics(cls, node, plan, where)
         robot, view = plan.robot_of(node.namespace), plan.view(node.namespace)

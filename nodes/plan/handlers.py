@@ -1,12 +1,35 @@
-"""Checks that a node's class defines the handlers that it needs: a misspelt handler would silently never be called."""
+"""Checks of a node's class: its tables of topics and services, and that it defines the handlers that it needs.
+
+A misspelt handler would silently never be called.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from nodes.messages import Message
 from nodes.node import Node
+from sim_core.arguments import shown
 from sim_core.support.suggestion import nearest
 
 HANDLERS = tuple(name for name in vars(Node) if name.startswith("on_"))
+EXAMPLE = '{"state": RobotState}'
 SPEAKING = tuple(name for name in HANDLERS if name != "on_stop")
+
+
+def misdeclared(cls: type[Node]) -> str:
+    """One-line error about a table of topics or services of a node class that is no such table; "" if there is none."""
+    for field in ("subscribes", "publishes"):
+        table = getattr(cls, field)
+        if not isinstance(table, Mapping):
+            return f"{cls.__name__}.{field} is {shown(table)}; write {{topic: message type}}, such as {EXAMPLE}"
+        for name, message in table.items():
+            if not isinstance(name, str) or not (isinstance(message, type) and issubclass(message, Message)):
+                entry = f"{shown(name)}: {shown(message)}"
+                return f"{cls.__name__}.{field} has the entry {entry}; write topic: message type, as in {EXAMPLE}"
+    if not isinstance(cls.services, Mapping) or not all(isinstance(word, str) for word in cls.services):
+        return f"{cls.__name__}.services is {shown(cls.services)}; write {{name: one line of help}}"
+    return ""
 
 
 def uncalled(cls: type[Node]) -> str:

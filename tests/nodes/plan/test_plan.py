@@ -94,6 +94,18 @@ class Liar(Node):
     publishes = {"state": JointCommand}
 
 
+class Listed(Node):
+    subscribes = ("state",)
+
+
+class Quoted(Node):
+    publishes = {"command": "JointCommand"}
+
+
+class Helpless(Node):
+    services = ["tare"]
+
+
 class NotANode:
     pass
 """
@@ -219,6 +231,9 @@ DOWN = '[[milestones]]\nname = "down"\njoint = "pendulum"\ntarget_deg = 0\n'
             None,
             ["'tuned'", "Empty subscribes to 'state', but has no 'on_message'"],
         ),
+        (TUNED_NODE.replace(":Tuned", ":Listed"), None, ["'tuned'", "Listed.subscribes is ('state',); write {topic: "]),
+        (TUNED_NODE.replace(":Tuned", ":Quoted"), None, ["'tuned'", "entry 'command': 'JointCommand'; write topic: "]),
+        (TUNED_NODE.replace(":Tuned", ":Helpless"), None, ["'tuned'", "Helpless.services is ['tare']; write {name: "]),
         (TUNED_NODE.replace(":Tuned", ":Deaf"), None, ["node 'tuned'", "'sate'", "did you mean 'state'"]),
         (TUNED_NODE.replace(":Tuned", ":Mute"), None, ["node 'tuned'", "'comand'", "did you mean 'command'"]),
         (TUNED_NODE + "params = { gian = 2.0 }", None, ["node 'tuned'", "'gian'", "did you mean 'gain'"]),
