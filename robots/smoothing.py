@@ -1,4 +1,4 @@
-"""Smoothing velocities and bristles of the dry friction of joints, from the joints' inertias."""
+"""Parameters of the dry friction of joints, from the joints' inertias: smoothing velocity, or bristle stiffness."""
 
 from __future__ import annotations
 

@@ -267,12 +267,13 @@ class StepEvents:
     def _next_values(self, held: np.ndarray) -> np.ndarray:
         """Guard values (n_guards,) at the start of the next step: the present values, with two exceptions.
 
-        A Crossing fires when its guard value changes sign between two steps. The exceptions are:
+        A Crossing fires when its guard value, the distance of a point from a level, changes sign between two steps. The
+        exceptions are:
 
         1. The value of an active Crossing changed sign in this step, but the Crossing has not fired. The returned value
            has the sign from before this step. The Crossing can thus fire in the next step.
-        2. An event has released a constraint that a Crossing engages, and the point is at the Crossing's level. The
-           returned value is 0. The point must leave the level before the Crossing can fire again.
+        2. An event has released a constraint that a Crossing engages, while the Crossing's point is at its level. The
+           returned value is 0, so that the point must leave the level before the Crossing can fire again.
 
         held  (n_switched,) mask of the constraints that held before the events
         """

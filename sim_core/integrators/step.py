@@ -358,6 +358,8 @@ def is_finite(m):  # type: ignore[no-untyped-def]
 def end_step(m, calls, law):  # type: ignore[no-untyped-def]
     """Finish a step: update the energy ledger, project, rebase orientations, count revolutions, check guards.
 
+    To rebase an orientation is to move the rotation of the step from the coordinates q into the joint's quaternion.
+
     Returns (status DONE, DIVERGED or EVENT; index of the first guard that fires or -1). The status is EVENT with the
     index -1 if scalars[STOPS_AT_MARKS] is set and `check_energy` recorded an energy error in this step. The loop then
     stops, while the history still contains the states that show the cause.

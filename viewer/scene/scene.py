@@ -359,9 +359,10 @@ class Scene:
 
 
 class TipPaths:
-    """Positions of the tips of all bodies at the poses of the last drawn frame.
+    """Positions of the tips of all bodies, the points whose paths are drawn, at the poses of the last drawn frame.
 
-    For the next frame, only the positions at new poses are computed.
+    For the next frame, only the positions at new poses are computed: positions at a time of the last frame are used
+    again if the frame is of the same series.
     """
 
     def __init__(self) -> None:
@@ -372,8 +373,8 @@ class TipPaths:
     def at(self, skeleton: Skeleton, poses: Series, times: Floats, rows: Floats) -> Floats:
         """Positions of the tips (n, n_bodies, 3), m.
 
-        poses  series from which the rows are; positions of an earlier call with the same series are used again
-        times  times at which the positions are wanted (n,), s; an earlier call's positions are found by their times
+        poses  series that contains the rows
+        times  times at which the positions are wanted (n,), s
         rows   poses at these times (n, 7 n_bodies): position and quaternion of each body
         """
         kept = self._tips[:0]

@@ -117,7 +117,8 @@ class LiveRun:
     def _draw_whole(self) -> None:
         """Draw the scene and the plots anew after the last state, because further frames may not come.
 
-        The frames of a running simulation draw only the newest pieces of the curves, and rarely fit the scene.
+        While the simulation runs, a frame draws only the newest pieces of the curves, and most frames leave the view of
+        the scene as it is.
         """
         self._fit()
         self._window.plots.invalidate()

@@ -36,7 +36,9 @@ class Pushing:
         self._window.scene.strength = newton
 
     def _show_missed(self) -> None:
-        self._steering.show_failure("no push: the drag has to begin on a body; pause a fast one first")
+        self._steering.show_failure(
+            "no push: begin the drag on a body; if the body is too fast, pause the simulation first"
+        )
 
     def _push(self, body: str, newton: Floats, point: Floats) -> None:
         """Push a body of the live robot.

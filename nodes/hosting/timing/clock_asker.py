@@ -37,9 +37,9 @@ _replies = msgspec.msgpack.Decoder(Reply)
 def steady_clock() -> Callable[[], int]:
     """A function that returns this computer's time, in nanoseconds since the epoch.
 
-    A later setting of the computer's clock does not change the results of the function. The computer's clock is read
-    between two readings of the monotonic clock, several times, and the quickest of these counts: a process that the
-    operating system interrupts between two readings would otherwise be wrong by the length of the interruption.
+    A later setting of the computer's clock does not change the results of the function. To relate this clock to the
+    monotonic clock, it is read between two readings of the monotonic clock. This is done several times, and the
+    attempt that took the shortest time is used: an interruption by the operating system would falsify the relation.
     """
     readings = [(time.monotonic_ns(), time.time_ns(), time.monotonic_ns()) for _ in range(READINGS)]
     before, clock, after = min(readings, key=lambda reading: reading[2] - reading[0])

@@ -256,7 +256,9 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
         warn(f"warning: {name} changed since this sweep began, so the new row may differ from the row in cells.csv")
     recording = folder / f"cell_{cell}.mcap" if record else None
     if recording is not None and not os.access(folder, os.W_OK):
-        raise InputError(f"--record: {recording} cannot be written; leave out --record, or copy the folder")
+        raise InputError(
+            f"--record: the folder {folder} is not writable; copy it to a place that is, or leave out --record"
+        )
     with interruptible() as go_on, working(f"running cell {cell}, {values_text(sweep.cell(cell).values)}"):
         warm_up(sweep)
         row = run_alone(sweep, cell, options.limit_s or default_limit_s(sweep), go_on, recording)
