@@ -265,7 +265,7 @@ class Reader:
         if lower > upper:
             limit.fail(f"lower is {lower:g} and upper is {upper:g}; lower must not exceed upper")
         if lower == upper:
-            self.notes.add(limit, f"lower and upper are both {lower:g}")
+            self.notes.add(limit, f"lower and upper are both {lower:g}: the limits leave the joint no range")
         if kind == "revolute" and TURNS * 2.0 * math.pi < upper - lower < NO_LIMIT:
             self.notes.add(
                 limit,
