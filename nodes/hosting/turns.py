@@ -292,7 +292,9 @@ class RemotePort:
 
     def _silent(self) -> LockstepError:
         within = f"{self._deadline_s * 1e3:g} ms (deadline_ms)"
-        return LockstepError(f"node {self.name!r} did not reply to turn {self.seq} within {within}")
+        return LockstepError(
+            f"node {self.name!r} did not reply to turn {self.seq} within {within}: it ended or is too slow"
+        )
 
     def close(self) -> None:
         """Close the socket."""
