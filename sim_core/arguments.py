@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sim_core.errors import InvalidRequest, require_finite
+from sim_core.support.shown import shown
 
 LARGEST = 1e15  # added to a larger number, a robot's lengths and masses vanish in double precision
-SHOWN = 60  # characters of a value in an error message
 
 
 def as_number(owner: str, name: str, value: Any) -> float:
@@ -65,15 +65,6 @@ def as_mapping(owner: str, name: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidRequest(f"{owner}: {name} is {shown(value)}; it must be a dict {{name: number}}")
     return value
-
-
-def shown(value: Any) -> str:
-    """The repr of a value on one line, shortened to SHOWN characters."""
-    try:
-        text = " ".join(repr(value).split())
-    except Exception:  # an int of too many digits, or an object's own repr
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
 def as_array(owner: str, name: str, value: Any, permitted: str = "an array of numbers") -> np.ndarray:

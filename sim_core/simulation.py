@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.arguments import as_count, as_mapping, as_number, as_numbers, as_state, shown
+from sim_core.arguments import as_count, as_mapping, as_number, as_numbers, as_state
 from sim_core.assembly import checked_start
 from sim_core.errors import (
     ConstraintGapWarning,
@@ -56,6 +56,7 @@ from sim_core.stabilization.stabilizers import Stabilizer, instability
 from sim_core.start import FAR, FAR_GIVEN, missed_line
 from sim_core.state import Notice, State, Transition
 from sim_core.support.notebook import simulation_html
+from sim_core.support.shown import shown
 from sim_core.system import System
 
 NEVER = 2**63 - 1  # a tick that no run reaches

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from nodes.messages import Message
 from nodes.node import Node
-from sim_core.arguments import shown
+from sim_core.support.shown import shown
 from sim_core.support.suggestion import nearest
 
 HANDLERS = tuple(name for name in vars(Node) if name.startswith("on_"))

@@ -1,0 +1,16 @@
+"""Text of a value in an error message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SHOWN = 60  # characters of a value in an error message
+
+
+def shown(value: Any) -> str:
+    """The repr of a value on one line, shortened to SHOWN characters."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an int of too many digits, or an object's own repr
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
