@@ -18,7 +18,7 @@ SPEAKING = tuple(name for name in HANDLERS if name != "on_stop")
 
 
 def misdeclared(cls: type[Node]) -> str:
-    """One-line error about a table of topics or services of a node class that is no such table; "" if there is none."""
+    """One-line error about `subscribes`, `publishes` or `services` of a node class; "" if all three are valid."""
     for field in ("subscribes", "publishes"):
         table = getattr(cls, field)
         if not isinstance(table, Mapping):

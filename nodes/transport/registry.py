@@ -2,8 +2,9 @@
 
 The registry stores entries, not connections. Connections between nodes therefore survive the end of the registry, and
 the nodes register again after a restart of the registry. The registry removes an entry when the node unregisters, the
-node's process has ended, or the entry's lease has expired. A node of the registry's host whose lease has expired while
-its process still exists, such as a stopped process, is in the reply to the call `nodes` until the process ends.
+node's process has ended, or the entry's lease has expired. If a lease expires although the node's process still exists
+on the registry's host, as when SIGSTOP halts it, the reply to the call `nodes` still lists the node until the process
+ends.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Stream:
     millis  time since the board was switched on (ms), modulo 2**32
     counts  encoder pulses of the four wheels, signed 32 bits, wrapping around
     legs    length of the legs (mm), 0 .. 140
-    torso   length of the torso in its unit, 8 .. 170
+    torso   length of the torso in units of its actuator, 8 .. 170; SOURCES.md has what is known about this unit
     status  events since the previous frame, as the sum of 1 if the board stopped because no command arrived in time,
             and 2 if the board refused a command
     """

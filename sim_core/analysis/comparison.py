@@ -217,7 +217,7 @@ def _run(
 
 
 def table(rows: Sequence[Comparison], title: str = "") -> Any:
-    """The comparisons as a `rich` table, 80 columns wide. A dash stands for a number that the run did not reach."""
+    """The comparisons as a `rich` table, 80 columns wide. A dash stands for a number that was not computed."""
     from rich import box
     from rich.table import Table
 
