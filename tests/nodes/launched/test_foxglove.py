@@ -234,8 +234,12 @@ def test_parameters_are_read_set_and_refused(foxglove: Foxglove) -> None:
         foxglove.until(lambda: foxglove.warnings)
         assert "damper.damping" in foxglove.warnings[-1]
         assert "5; rotary_pendulum takes 1 N m s/rad at most" in foxglove.warnings[-1]
-        foxglove.send(op="subscribeParameterUpdates", parameterNames=["damper.damping"])
         foxglove.parameters.clear()
+        foxglove.send(op="subscribeParameterUpdates", parameterNames=["damper.damping"])
+        # the reply to a later request says that the bridge has the subscription
+        foxglove.send(op="getParameters", parameterNames=["damper.damping"], id="subscribed")
+        foxglove.until(lambda: foxglove.parameters)
+        assert foxglove.parameters["damper.damping"] == 0.002
         client.call("damper", "set_parameters", damping=0.003)  # by somebody else
         foxglove.until(lambda: foxglove.parameters.get("damper.damping") == 0.003)
 
