@@ -56,7 +56,7 @@ def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndar
     """Yield one-line warnings about stops and contacts for which the step size is too large to resolve an impact.
 
     There is at most one warning about stops and one about contacts. Each names the stop or contact that requires the
-    smallest step size, this step size, and the number of others that require a smaller one than `step_s`.
+    smallest step size, this step size, and the number of others that `step_s` does not resolve.
 
     q  coordinates at which the inertias are computed
     """
@@ -78,8 +78,9 @@ def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndar
                 found.setdefault(what.startswith("contact "), []).append((most, line))
                 break
     for is_contact, each in found.items():
-        others = f"; {len(each) - 1} more {'contacts' if is_contact else 'stops'} require a smaller step than this"
-        yield min(each)[1] + (others if len(each) > 1 else "")
+        more, of = len(each) - 1, "contact" if is_contact else "stop"
+        others = f"; {more} more {of}{'s are' if more > 1 else ' is'} not resolved either" if more else ""
+        yield min(each)[1] + others
     yield from _too_fast_friction(system, stepper, step_s, q)
 
 
