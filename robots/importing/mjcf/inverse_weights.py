@@ -40,4 +40,4 @@ def contact_masses(mechanism: Mechanism, q: Array) -> dict[str, float]:
     weights = inverse_weights(mechanism, q)
     total = sum(value_of(body.mass) for body in mechanism.bodies)
     sums = {contact.name: weights[contact.body] + weights[contact.other] for contact in mechanism.contacts}
-    return {name: 1.0 / max(weight, 1.0 / total) for name, weight in sums.items()}
+    return {name: min(1.0 / weight, total) if weight > 0.0 else total for name, weight in sums.items()}

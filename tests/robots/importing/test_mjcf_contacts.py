@@ -119,6 +119,17 @@ def test_masses_at_contacts_are_those_of_mujoco(tmp_path: Path) -> None:
     np.testing.assert_allclose([ours[body] for body in ("ground", *"abcdefg")], weights, rtol=1e-9, atol=1e-12)
 
 
+def test_a_contact_of_bodies_without_mass_is_refused_in_one_line(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/><body pos="0 0 0.1">
+        <joint axis="0 1 0" armature="1"/><inertial pos="0 0 0" mass="0" diaginertia="0 0 0"/>
+        <geom name="ball" size="0.1"/></body></worldbody></mujoco>""",
+    )
+    with pytest.raises(InvalidRequest, match=r"contact 'ball.floor': stiffness is 0; it must be above 0"):
+        assemble(build(file))
+
+
 # spheres, a capsule and a box on the floor, and a ball on the box
 HEAP = """<mujoco><option timestep="0.001"/><worldbody><geom type="plane" size="1 1 1"/>
 <body name="ball" pos="-0.5 0 0.05"><freejoint/><geom size="0.05"/></body>
