@@ -80,20 +80,23 @@ def check_limits(
     elements  {name of a joint: its element}
     """
     for mimic in mimics:
-        leader, follower = joints[mimic.leader], joints[mimic.follower]
-        ends = [-math.inf if leader.lower is None else leader.lower, math.inf if leader.upper is None else leader.upper]
-        low, high = sorted(mimic.multiplier * end + mimic.offset for end in ends)
-        lower = max(low, -math.inf if follower.lower is None else follower.lower)
-        upper = min(high, math.inf if follower.upper is None else follower.upper)
+        low, high = sorted(mimic.multiplier * end + mimic.offset for end in _range(joints[mimic.leader]))
+        least, most = _range(joints[mimic.follower])
+        lower, upper = max(low, least), min(high, most)
         if upper > lower:
             continue
         element = elements[mimic.follower].child("mimic")
         where = f"within the limits of {mimic.leader!r} this joint is at {low:.6g} to {high:.6g}"
-        own = f"its own limits are {follower.lower} to {follower.upper}"
+        own = f"its own limits are {least:.6g} to {most:.6g}"
         if upper < lower:
             element.fail(f"{where}, but {own}; correct the limits, multiplier or offset")
         if high > low:
             notes.add(element, f"{where}, and {own}: both joints can only stand still")
+
+
+def _range(joint: Joint) -> tuple[float, float]:
+    """Lower and upper limit of a joint; infinite where it has none."""
+    return -math.inf if joint.lower is None else joint.lower, math.inf if joint.upper is None else joint.upper
 
 
 def satisfied(start: dict[str, float], mimics: Sequence[Mimic]) -> dict[str, float]:
