@@ -280,13 +280,13 @@ class Actuation:
     def status(self) -> dict[str, Any]:
         """Status of the actuation as plain data: a table with the following keys.
 
-        watchdog_trips    number of times that a watchdog tripped
-        commanded_by      names of the nodes that command actuators, separated by commas; None without such nodes
-        by_hand           names of the actuators that a user commands in place of the nodes
-        commands_taken    {node: number of its accepted commands}
-        commands_refused  {node: number of its refused commands, and the latest reason}
-        loads             loads of the actuators, see `Loads.to_plain`
-        beyond_limits     joints that moved beyond their limits, see `JointLimitMonitor.to_plain`
+        watchdog_trips          number of times that a watchdog tripped
+        commanded_by            names of the nodes that command actuators, separated by commas; None without such nodes
+        by_hand                 names of the actuators that a user commands in place of the nodes
+        commands_taken          {node: number of its accepted commands}
+        commands_refused        {node: number of its refused commands, and the latest reason}
+        loads                   loads of the actuators, see `Loads.to_plain`
+        beyond_limits           joints that moved beyond their limits, see `JointLimitMonitor.to_plain`
         beyond_velocity_limits  joints that were too fast, see `JointLimitMonitor.too_fast`
         """
         return {

@@ -25,15 +25,15 @@ class Visuals:
     def __init__(self, robot: Element, notes: Notes, meshes: Meshes | None) -> None:
         self._notes, self._meshes = notes, meshes
         self._colors: dict[str, str] = {}
-        self._textured = {
-            each.attributes.get("name", "")
-            for each in robot.walk()
-            if each.tag == "material" and each.optional("texture")
-        }
+        self._textured: set[str] = set()
         for material in robot.walk():
-            color = material.optional("color") if material.tag == "material" else None
+            if material.tag != "material":
+                continue
+            name, color = material.attributes.get("name", ""), material.optional("color")
             if color is not None:
-                self._colors[material.attributes.get("name", "")] = _color(color)
+                self._colors[name] = _color(color)
+            if material.optional("texture") is not None:
+                self._textured.add(name)
 
     def shapes_of(self, link: Element, inertial: tuple[float, Vector3, Inertia]) -> tuple[Shape, ...]:
         """Drawable shapes of a link; if it has only meshes that cannot be drawn, one box with its mass and inertia."""
@@ -78,7 +78,7 @@ class Visuals:
         if material is None:
             return ""
         name = material.attributes.get("name", "")
-        if name not in self._colors and material.optional("texture") is None and name not in self._textured:
+        if name not in self._colors and name not in self._textured:
             self._notes.add(material, f"no material {name!r} has a <color>: the shape has the colour of its body")
         return self._colors.get(name, "")
 

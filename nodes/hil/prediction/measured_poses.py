@@ -24,8 +24,8 @@ class MeasuredPoses:
 
     If the position of a joint is not measured, its position in the model's latest state is used. The same holds for the
     pose of a spherical, free or planar joint. In joint coordinates without loops, the joint positions give the body
-    poses directly. Otherwise, least squares from the previous pose
-    finds the coordinates that fit the measured positions best and close the loops. Beams are drawn undeflected.
+    poses directly. Otherwise, least squares from the previous pose finds the coordinates that fit the measured
+    positions best and close the loops. Beams are drawn undeflected.
     """
 
     def __init__(self, sim: SimPlan) -> None:
@@ -88,7 +88,7 @@ class MeasuredPoses:
             return
         for joint in mechanism.joints:
             index += len(joint.coordinates)
-            if joint in mechanism.moving_joints and joint.name in positions:
+            if joint.name in self._places and joint.name in positions:
                 self._q[index - 1] = positions[joint.name]  # of a planar joint, the angle
 
     def _place_frames(self, frames: list[float]) -> None:
@@ -101,8 +101,7 @@ class MeasuredPoses:
             return
         for joint in mechanism.joints:
             frame = np.array(frames[place : place + FRAME])
-            if joint in posed:
-                place += FRAME
+            place += FRAME if joint in posed else 0
             if joint.kind == "planar":
                 x, y = perpendicular_axes(joint.axis)
                 self._q[index : index + 2] = np.dot(x, frame[:3]), np.dot(y, frame[:3])

@@ -25,17 +25,17 @@ class JointLimitMonitor:
         self._joints = mechanism.moving_joints
         self._velocity_limits = {a.joint: a.velocity_limit for a in mechanism.actuators if a.velocity_limit is not None}
         n = len(self._joints)
-        self._lowest, self._highest, self._slowest, self._fastest = np.zeros((4, n))
+        self._lowest, self._highest, self._backward, self._forward = np.zeros((4, n))
         size = np.array([n], dtype=float)
         positions = BoundKernel(widen.address, [size, position], [self._lowest, self._highest])
-        velocities = BoundKernel(widen.address, [size, velocity], [self._slowest, self._fastest])
+        velocities = BoundKernel(widen.address, [size, velocity], [self._backward, self._forward])
         self.update = BoundKernel.in_turn([positions, velocities]) if self._velocity_limits else positions
         self.clear()
 
     def clear(self) -> None:
         """Empty the recorded ranges of all joints."""
         self._lowest[:], self._highest[:] = np.inf, -np.inf
-        self._slowest[:], self._fastest[:] = 0.0, 0.0
+        self._backward[:], self._forward[:] = 0.0, 0.0
 
     def to_plain(self) -> dict[str, dict[str, Any]]:
         """{joint: table} of the joints that left their limits.
@@ -60,8 +60,8 @@ class JointLimitMonitor:
         are left out.
         """
         found: dict[str, dict[str, Any]] = {}
-        for joint, slowest, fastest in zip(self._joints, self._slowest.tolist(), self._fastest.tolist(), strict=True):
-            speed, limit = max(-slowest, fastest), self._velocity_limits.get(joint.name)
+        for joint, backward, forward in zip(self._joints, self._backward.tolist(), self._forward.tolist(), strict=True):
+            speed, limit = max(-backward, forward), self._velocity_limits.get(joint.name)
             if limit is not None and speed > (1.0 + OVERSHOOT) * limit:
                 found[joint.name] = {"speed": speed, "limit": limit, "unit": f"{joint.unit}/s"}
         return found

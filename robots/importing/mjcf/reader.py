@@ -167,7 +167,7 @@ class Reader:
         if self._contacts != "ignore":
             names, grounded = self._in_mechanism, self._contacts == "ground"
             contacts = Contacts(self._root, self._defaults, self._surfaces, names, self.notes, grounded)
-            mechanism = contacts.added_to(mechanism, [number for ref in self._refs for number in ref])
+            mechanism = contacts.added_to(mechanism, self._reference)
         elif self._surfaces:
             self.notes.add(self._root, "contacts are left out, as contacts=ignore asks: geoms do not touch one another")
         self._numbers.note_unread()
@@ -404,13 +404,18 @@ class Reader:
             if joint.parent != GROUND:
                 mass[joint.parent] += mass[joint.child]
 
+    @property
+    def _reference(self) -> tuple[float, ...]:
+        """Coordinates q with all joints at `ref`."""
+        return tuple(number for ref in self._refs for number in ref)
+
     def _start(self, keyframe: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Coordinates and velocities (q, v) at the start, from a keyframe of the file.
 
         keyframe  name of the keyframe; "" selects the keyframe named START. If the file has no keyframe of this name,
                   all joints start at `ref`, at rest
         """
-        start = tuple(number for ref in self._refs for number in ref)
+        start = self._reference
         keys = [key for holder in self._root.all("keyframe") for key in holder.all("key")]
         named = {key.attributes.get("name", ""): key for key in keys}
         if not keyframe and START not in named:

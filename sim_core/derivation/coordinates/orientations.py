@@ -106,7 +106,8 @@ def frames_and_twists(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
         index += len(joint.coordinates)
         if joint.kind == "planar":
             pose, rate = _planar_pose(joint, symbols, index - 3)
-            frames, twists = [*frames, pose], [*twists, rate]
+            frames.append(pose)
+            twists.append(rate)
         if not joint.orientation_names:
             continue
         first, turning = index - len(joint.coordinates), slice(index - 3, index)
@@ -126,10 +127,11 @@ def _planar_pose(joint: Joint, symbols: Symbols, first: int) -> tuple[ca.SX, ca.
     first  index in q of the joint's coordinates x, y, theta
     """
     x, y = (ca.DM(axis) for axis in spatial.perpendicular_axes(joint.axis))
-    fixed = ca.SX(ca.DM(quaternions_from_rotations(np.array(joint.rotation, dtype=float)[None])[0]))
+    R = np.array(joint.rotation, dtype=float)
+    fixed = ca.SX(ca.DM(quaternions_from_rotations(R[None])[0]))
     q, v = symbols.q[first : first + 3], symbols.v[first : first + 3]
     turned = ca.vertcat(ca.cos(q[2] / 2), ca.sin(q[2] / 2) * ca.DM(joint.axis))
-    axis = ca.DM(np.array(joint.rotation, dtype=float).T @ np.array(joint.axis, dtype=float))
+    axis = ca.DM(R.T @ np.array(joint.axis, dtype=float))
     pose = ca.vertcat(x * q[0] + y * q[1], _product(turned, fixed))
     return pose, ca.vertcat(x * v[0] + y * v[1], axis * v[2])
 
