@@ -79,7 +79,7 @@ def _flush(stream: rr.RecordingStream, path: Path) -> None:
             if size <= before:
                 atexit.unregister(rr.rerun_shutdown)  # waits for the file, as the stream's end does
                 stream.__class__ = _Abandoned
-                raise OSError("the file does not grow") from error
+                raise OSError("Rerun writes nothing more to this file; is its disk full?") from error
 
 
 class _Abandoned(rr.RecordingStream):  # type: ignore[misc]

@@ -76,7 +76,7 @@ class ProgramNode(Node):
 
     @classmethod
     def check(cls, params: Any, plan: Plan) -> None:
-        """Raise ValueError if the node runs on another host than the server, but its program was built without keys."""
+        """Raise ValueError if the node is not on the server's host and its program was built without CURVE."""
         for node in plan.nodes:
             if not cls.curve and node.host != plan.sim.host and Path(plan.folder, node.run).resolve() == cls.file:
                 raise ValueError(

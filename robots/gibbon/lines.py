@@ -63,7 +63,7 @@ def cable(tension: float, modes: int, damping_ratio: float, least: float = 0.0) 
 
 
 def on_bars(robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, count: int) -> LineSetup:
-    """The parts of a gibbon's mechanism that depend on the line, for bars.
+    """The parts of a gibbon's mechanism that depend on what it hangs from, here a row of bars.
 
     start    hands that hold a bar at the start: "a" (hand a at x), "b" (hand b at x, with the robot reversed) or "both"
              (hand a at x, hand b at x + spacing)
@@ -96,7 +96,7 @@ def _bar(x: float) -> Shape:
 def on_cable(
     robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, beam: Beam, width: float
 ) -> LineSetup:
-    """The parts of a gibbon's mechanism that depend on the line, for a cable.
+    """The parts of a gibbon's mechanism that depend on what it hangs from, here a cable.
 
     start    hands that hold the cable at the start: "a" (hand a at x), "b" (hand b at x, with the robot reversed) or
              "both" (hand a at x, hand b at x + spacing)

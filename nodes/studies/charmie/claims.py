@@ -197,8 +197,9 @@ def saved(results: Results, way: str) -> list[float]:
 
 
 def share_of_dynamics(results: Results) -> list[Finding]:
-    """Check that leaving out dynamics saves a fraction of the computing time that lies in the paper's range.
+    """Check that computing the kinematics without the dynamics saves a fraction of the computing time.
 
+    The fraction must be in the paper's range.
     The implementation in numpy and the compiled implementation are checked separately.
     """
     return [

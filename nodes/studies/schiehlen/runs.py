@@ -60,7 +60,10 @@ SPANS = {
 
 @dataclass(frozen=True)
 class Runs:
-    """Computations of the study, with the numbers of motions and points in `spans`."""
+    """Computations of the study.
+
+    spans  numbers of motions and of grid points in the computations
+    """
 
     spans: Spans
 

@@ -51,7 +51,7 @@ def right_hand_side(m, calls, law, h, time, y, dydt):  # type: ignore[no-untyped
 
 @loop
 def open_tick(m, calls, law, h, tick):  # type: ignore[no-untyped-def]
-    """Begin a tick: record the state in the history, measure violations, evaluate a sampled law."""
+    """Begin a tick: record the state in the history, measure violations, evaluate the stabilizer if it is sampled."""
     m.scalars[TIME] = tick * h
     remember(m, tick)
     begin_step(m, calls, law, h)
