@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -41,9 +41,9 @@ def quaternion_of(R: Array) -> Array:
     return np.asarray(quaternions_from_rotations(R[None])[0])
 
 
-def rotation_of(quaternion: Iterable[float]) -> Array:
-    """Rotation matrix (3, 3) of a nonzero quaternion (w, x, y, z) of any norm."""
-    return np.asarray(rotation_from_quaternion(normalized(tuple(quaternion))))
+def rotation_of(quaternion: Sequence[float] | Array) -> Array:
+    """Rotation matrix (3, 3) of a nonzero quaternion (w, x, y, z) of any norm; (3, 3, n) of quaternions (4, n)."""
+    return np.asarray(rotation_from_quaternion(normalized(quaternion)))
 
 
 def rotation_to(direction: Array) -> Array:

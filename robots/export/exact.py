@@ -1,28 +1,38 @@
 """Angles and axes for export files, from which an importer computes the exact original rotation or axis.
 
 Exact means equal to the last bit. Numbers with few digits are preferred, so that a file that is imported and exported
-again keeps its numbers.
+again keeps its numbers. Where no such numbers give the original, the numbers nearest to it are searched, as each rounds
+in its own way.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from robots.export.attributes import quaternion_of, rotation_of, rpy_of
-from robots.importing.rotations import rotation_rpy, turned_axis
+from robots.importing.rotations import cos_sin, entries_rpy, rotation_rpy, turned_axes, turned_axis
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Angles = tuple[float, ...]
 DIGITS = (*range(1, 9), 17, 16, 15, *range(9, 15))  # significant digits, those that files have first
-NEAR = (0, 1, -1, 2, -2)  # units in the last place that are tried beside the angles
+NEAR = (0, 1, -1, 2, -2)  # units in the last place that are tried beside an offset
+FAR = sorted(range(-8, 9), key=abs)  # steps that are tried beside an angle
+FINEST = (0.0, *(2.0**-bits for bits in range(54, 68)))  # smallest steps of a number that are tried
+LENGTHS = [  # an importer takes the first few for 1, up to rounding, and normalizes the others
+    1.0 + k * unit for unit in (2.0**-52, 2.0**-48) for k in sorted(range(-16, 17), key=abs)
+]
 TURN = 2.0 * math.pi
 NEARLY_UPRIGHT = 1e-4  # cosine of a pitch near +-pi/2: R determines a combination of roll and yaw better than each
 QUARTERS = tuple(quarter * math.pi / 2 for quarter in range(-2, 3))
+YAWS = (  # of an upright R, beside the quarters: those of files, and others that round otherwise
+    *(round(quarter, digits) for quarter in QUARTERS for digits in (2, 3, 4, 5, 6)),
+    *(tenth / 10.0 for tenth in range(-31, 32)),
+)
 
 
 def exact_rpy(R: Array) -> Angles:
@@ -31,14 +41,36 @@ def exact_rpy(R: Array) -> Angles:
     If no such angles are found, returns the angles of R with rounding errors.
     """
     angles = rpy_of(R)
-    for candidate in (
-        *_shorter(angles),
-        *_beside(angles),
-        *(short for each in _same(angles) for short in _shorter(each)),
-    ):
+    short = (candidate for each in (angles, *_same(angles, QUARTERS)) for candidate in _shorter(each))
+    for candidate in short:
         if np.array_equal(rotation_rpy(candidate), R):
             return candidate
+    separate = math.atan2(R[2, 1], R[2, 2]), math.atan2(-R[2, 0], math.hypot(R[2, 1], R[2, 2])), angles[2]
+    near = (separate, angles, *_same(separate, ()), *_same(angles, (*QUARTERS, *YAWS)))
+    for finest, each in product(FINEST[:4], near):
+        if (found := _exact_angles(each, finest, R)) is not None:
+            return found
     return angles
+
+
+def _exact_angles(angles: Angles, finest: float, R: Array) -> Angles | None:
+    """Angles that give exactly R and differ from `angles` by a few steps; None if there are none.
+
+    finest  smallest step, rad; a step is at least one unit in the last place
+    """
+    tried = [[angle + step * max(finest, math.ulp(angle)) for step in FAR] for angle in angles]
+    roll, pitch, yaw = (np.array([cos_sin(angle) for angle in each]).T for each in tried)
+    entries = entries_rpy(
+        (roll[0][:, None, None], roll[1][:, None, None]),
+        (pitch[0][:, None], pitch[1][:, None]),
+        (yaw[0], yaw[1]),
+    )
+    same = np.ones((len(FAR),) * 3, dtype=bool)
+    for row, expected in zip(entries, R.tolist(), strict=True):
+        for entry, number in zip(row, expected, strict=True):
+            same &= entry == number
+    found = np.argwhere(same).tolist()
+    return tuple(each[k] for each, k in zip(tried, found[0], strict=True)) if found else None
 
 
 def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
@@ -46,11 +78,13 @@ def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
 
     If no such axis is found, returns the axis in the child's frame with rounding errors.
     """
-    turned = (R.T @ np.array(axis)).tolist()
-    for candidate in (*_shorter(turned), *_beside(turned)):
+    turned: Array = np.linalg.solve(R, np.array(axis, dtype=float))  # R is orthogonal only up to rounding
+    for candidate in _shorter(turned.tolist()):
         if any(candidate) and turned_axis(R, candidate) == tuple(axis):
             return candidate
-    return tuple(turned)
+    expected = np.array(axis)[:, None]
+    found = _exact_beside(turned, 7, lambda axes: (turned_axes(R, axes) == expected).all(axis=0))
+    return found or tuple(turned.tolist())
 
 
 def exact_quaternion(R: Array) -> Angles:
@@ -58,11 +92,30 @@ def exact_quaternion(R: Array) -> Angles:
 
     If no such quaternion is found, returns the quaternion of R with rounding errors.
     """
-    found = quaternion_of(R).tolist()
-    for candidate in (*_shorter(found), *_beside(found)):
+    found = quaternion_of(R)
+    for candidate in _shorter(found.tolist()):
         if any(candidate) and np.array_equal(rotation_of(candidate), R):
             return candidate
-    return tuple(found)
+    exact = _exact_beside(found, 3, lambda e: (rotation_of(e) == R[..., None]).all(axis=(0, 1)))
+    return exact or tuple(found.tolist())
+
+
+def _exact_beside(found: Array, farthest: int, is_exact: Callable[[Array], Array]) -> Angles | None:
+    """Vector (n,) beside `found` that is exact; None if there is none among those tried.
+
+    An importer normalizes the vector, so that its length is free. The tried vectors differ from `found` by that length
+    and by at most `farthest` small steps of each component.
+
+    is_exact  tells which of the vectors (n, k) are exact: booleans (k,)
+    """
+    steps = sorted(product(range(-farthest, farthest + 1), repeat=len(found)), key=lambda each: max(map(abs, each)))
+    own = np.spacing(np.abs(found))[:, None]
+    for length, finest in product(LENGTHS, FINEST):
+        candidates = found[:, None] * length + np.maximum(own, finest) * np.transpose(steps)
+        exact = is_exact(candidates)
+        if exact.any():
+            return tuple(candidates[:, np.argmax(exact)].tolist())
+    return None
 
 
 def exact_offset(whole: Array, part: Array) -> Array:
@@ -89,24 +142,18 @@ def _shorter(values: Sequence[float]) -> Iterator[Angles]:
         yield tuple(float(f"{value:.{digits}g}") for value in values)
 
 
-def _beside(values: Sequence[float]) -> Iterator[Angles]:
-    """Yield all combinations of `values` in which each value is changed by at most two units in the last place."""
-    for steps in product(NEAR, repeat=len(values)):
-        yield tuple(value + step * math.ulp(value) for value, step in zip(values, steps, strict=True))
-
-
-def _same(angles: Angles) -> Iterator[Angles]:
+def _same(angles: Angles, yaws: Sequence[float]) -> Iterator[Angles]:
     """Yield other triples (roll, pitch, yaw) in rad that describe the same rotation.
 
     In these triples the pitch is beyond +-pi/2, or angles are changed by 2 pi. At a pitch of +-pi/2, where only the sum
-    or difference of roll and yaw matters, further triples divide this sum or difference differently between the two.
+    or difference of roll and yaw matters, further triples have one of these angles from `yaws`.
     """
     roll, pitch, yaw = angles
     found = [angles, (roll + math.pi, math.pi - pitch, yaw + math.pi)]
     if abs(math.cos(pitch)) < NEARLY_UPRIGHT:
         sign = math.copysign(1.0, pitch)
-        found += [(roll + sign * (other - yaw), pitch, other) for other in QUARTERS]
-        found += [(other, pitch, yaw + sign * (other - roll)) for other in QUARTERS]
+        found += [(roll + sign * (other - yaw), pitch, other) for other in yaws]
+        found += [(other, pitch, yaw + sign * (other - roll)) for other in yaws]
     for each in found:
         each = tuple(math.remainder(angle, TURN) for angle in each)
         yield from product(*[(angle, angle - math.copysign(TURN, angle)) for angle in each])

@@ -12,6 +12,7 @@ from sim_core.mechanism import Matrix3, Vector3
 from sim_core.spatial import rotation_about
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+CosSin = tuple[Any, Any]
 
 TINY = 1e-15
 
@@ -21,17 +22,20 @@ def rotation_rpy(rpy: Sequence[float]) -> Array:
 
     For right angles given with at least 15 digits, all entries are exactly 0 or +-1.
     """
-    (cr, sr), (cp, sp), (cy, sy) = map(_cos_sin, rpy)
-    return np.array(
-        [
-            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-            [-sp, cp * sr, cp * cr],
-        ]
-    )
+    return np.array(entries_rpy(*map(cos_sin, rpy)))
 
 
-def _cos_sin(angle: float) -> tuple[float, float]:
+def entries_rpy(roll: CosSin, pitch: CosSin, yaw: CosSin) -> list[list[Any]]:
+    """Rows of Rz(yaw) Ry(pitch) Rx(roll), from cosine and sine of each angle: numbers, or arrays that broadcast."""
+    (cr, sr), (cp, sp), (cy, sy) = roll, pitch, yaw
+    return [
+        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+        [-sp, cp * sr, cp * cr],
+    ]
+
+
+def cos_sin(angle: float) -> tuple[float, float]:
     """(cos, sin) of an angle, rad; exactly 0 or +-1 for the floats nearest to multiples of pi/2."""
     turns = round(angle / (math.pi / 2))
     if abs(turns) < 16 and abs(angle - turns * (math.pi / 2)) <= 4e-16 * max(1.0, abs(angle)):
@@ -44,20 +48,18 @@ def rotation_about_axis(axis: tuple[float, float, float], angle: float) -> Array
 
     For a right angle about a coordinate axis, given with at least 15 digits, all entries are exactly 0 or +-1.
     """
-    c, s = _cos_sin(angle)
+    c, s = cos_sin(angle)
     if c * s == 0.0 and sum(map(bool, axis)) == 1:
         return rotation_rpy([angle * along for along in axis])
     return np.asarray(rotation_about(axis, angle))
 
 
-def normalized(quaternion: Sequence[float]) -> Array:
-    """A nonzero quaternion (4,) scaled to norm 1.
+def normalized(quaternion: Sequence[float] | Array) -> Array:
+    """A nonzero quaternion (4,) scaled to norm 1; also several quaternions (4, n).
 
     A quaternion whose norm is 1 up to rounding is returned unchanged. Normalizing twice therefore changes nothing more.
     """
-    e = np.array(quaternion, dtype=float)
-    norm = float(np.linalg.norm(e))
-    return e if abs(norm - 1.0) < TINY else e / norm
+    return _of_norm_1(np.asarray(quaternion, dtype=float))
 
 
 def turned_axis(R: Array, axis: Sequence[float]) -> Vector3:
@@ -65,7 +67,13 @@ def turned_axis(R: Array, axis: Sequence[float]) -> Vector3:
 
     Components below TINY are rounding errors and become 0.
     """
-    return vector(_direction(R @ _direction(np.array(axis, dtype=float))))
+    return vector(turned_axes(R, np.array(axis, dtype=float)))
+
+
+def turned_axes(R: Array, axes: Array) -> Array:
+    """`turned_axis` of several axes (3, n), with the same rounding."""
+    x, y, z = _direction(axes)
+    return _direction(np.array([a * x + b * y + c * z for a, b, c in R]))
 
 
 def unit_vector(along: Array) -> Vector3:
@@ -74,9 +82,17 @@ def unit_vector(along: Array) -> Vector3:
 
 
 def _direction(along: Array) -> Array:
-    length = float(np.linalg.norm(along))
-    along = along if abs(length - 1.0) < TINY else along / length
+    along = _of_norm_1(along)
     return np.asarray(np.where(np.abs(along) < TINY, 0.0, along))
+
+
+def _of_norm_1(along: Array) -> Array:
+    """Vector (m,) or vectors (m, n), scaled to norm 1 unless their norm is 1 up to rounding.
+
+    Rounding does not depend on n, nor on the computer.
+    """
+    norm = np.sqrt(sum(part * part for part in along))
+    return np.asarray(np.where(np.abs(norm - 1.0) < TINY, along, along / norm))
 
 
 def rows(R: Array) -> Matrix3:
