@@ -2,7 +2,7 @@
 
 The frame of a link is parallel to the frame of the body, and its origin is on the axis of the link's joint. If the
 origin of the body's frame is elsewhere, a massless link `<body>.origin` marks it. A planar joint becomes two prismatic
-joints and a revolute joint.
+joints and a revolute joint, which mean the same in every program; the import reads them as the planar joint.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from robots.export.tree import (
     value,
     velocity_limit_of,
 )
-from robots.importing.urdf import start_position
+from robots.importing.urdf import start_of
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import GROUND, IDENTITY_QUATERNION, Body, Joint, Mechanism, Shape
 
@@ -135,9 +135,7 @@ def _start_left_out(mechanism: Mechanism) -> Iterator[str]:
     """
     followers = {mimic.follower for mimic in mimics_of(mechanism)}
     names = [name for joint in mechanism.joints for name in joint.coordinates]
-    starts = [
-        start_position(joint) if name == joint.name else 0.0 for joint in mechanism.joints for name in joint.coordinates
-    ]
+    starts = [at for joint in mechanism.joints for at in start_of(joint).values()]
     values = zip(names, mechanism.initial_q, starts, strict=False)  # initial_q also has first-order states
     moved = [f"{name} = {at:.6g}" for name, at, start in values if at != start and name not in followers]
     moved += [f"{name} moves" for name, v in zip(names, mechanism.initial_v, strict=False) if v != 0.0]
@@ -166,7 +164,7 @@ def _write(robot: Element, branch: Branch, shifts: dict[str, Array], mechanism: 
             _fill(link, body, shift, line_radius(mechanism))
         at = p if motion is None else p + R @ motion.point
         joint = _joint(robot, branch.joint.name if motion is None else motion.name, parent, name, at, R)
-        _move(joint, motion, R, mechanism)
+        _move(joint, motion, branch.R, mechanism)
         # the next motion of this branch starts at the end of this one
         parent, p, R = name, np.zeros(3) if motion is None else -motion.point, np.eye(3)
     if shift.any():
@@ -190,7 +188,7 @@ def _origin(owner: Element, p: Array, R: Array) -> None:
 def _move(element: Element, motion: Motion | None, R: Array, mechanism: Mechanism) -> None:
     """Write type, axis, limits and damping of a joint element. Without a motion, the joint is fixed.
 
-    R  rotation of the joint's <origin>
+    R  rotation of the child's frame in the parent's, in which the axis of the mechanism's joint is
 
     A joint without actuator gets the effort limit 0.
     """
@@ -203,7 +201,7 @@ def _move(element: Element, motion: Motion | None, R: Array, mechanism: Mechanis
             SubElement(element, "dynamics", damping=numbers([value(motion.joint.damping)]))
         return
     joint = motion.joint
-    along = motion.axis if joint is None or joint.kind == "planar" else exact_axis(R, joint.axis)
+    along = motion.axis if joint is None else exact_axis(R, joint.axis)
     SubElement(element, "axis", xyz=numbers(along))
     limited = joint is not None and (joint.lower is not None or joint.upper is not None)
     element.set("type", "continuous" if motion.kind == "revolute" and not limited else motion.kind)

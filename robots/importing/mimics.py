@@ -100,9 +100,9 @@ def _range(joint: Joint) -> tuple[float, float]:
 
 
 def satisfied(start: dict[str, float], mimics: Sequence[Mimic]) -> dict[str, float]:
-    """{joint: position, rad or m} at the start, with positions of mimic joints that satisfy their relations.
+    """{coordinate: position, rad or m} at the start, with positions of mimic joints that satisfy their relations.
 
-    start  {joint: position} of all joints; those of mimic joints are replaced
+    start  {coordinate: position} of all joints; those of mimic joints are replaced
     """
     found, by_follower = dict(start), {mimic.follower: mimic for mimic in mimics}
 

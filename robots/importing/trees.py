@@ -8,15 +8,22 @@ from dataclasses import dataclass, replace
 from robots.importing.xml_reader import Element
 from sim_core.support.suggestion import did_you_mean
 
+NO_LIMIT = 1e30  # a limit of this size or more is none; `armswing robot export` writes it
+
 
 @dataclass(frozen=True)
 class Edge:
-    """A joint element with the names of its parent and child links."""
+    """A joint element with the names of its parent and child links.
+
+    slide  for a planar joint that is a chain of three joints: the first of them, whose <origin> places the planar
+           joint; `element` is the last, the rotation
+    """
 
     name: str
     parent: str
     child: str
     element: Element
+    slide: Element | None = None
 
     def with_link(self, name: str, other: str) -> Edge:
         """The edge with its link `name` renamed to `other`; unchanged if the edge does not have the link `name`."""

@@ -21,8 +21,9 @@ from robots.importing.inertials import inertial_of, origin_of
 from robots.importing.meshes import Meshes
 from robots.importing.mimics import check_limits, mimics_of, satisfied
 from robots.importing.notes import Notes
+from robots.importing.planar_chains import joined
 from robots.importing.rotations import rows, turned_axis, vector
-from robots.importing.trees import Edge, edges_of, in_tree_order, named, root_of
+from robots.importing.trees import NO_LIMIT, Edge, edges_of, in_tree_order, named, root_of
 from robots.importing.unread import note_unread
 from robots.importing.visuals import Visuals
 from robots.importing.xml_reader import Element, read_xml
@@ -41,7 +42,6 @@ Limits = Literal["compliant", "none"]
 Drawing = Literal["drawn", "boxes"]
 
 TURNS = 2  # a revolute joint with a larger range of finite limits is noted, because its limits may be in degrees
-NO_LIMIT = 1e30  # a limit of this size or more is none; `armswing robot export` writes it
 UNIT = 1e-6  # difference of an axis's length from 1 that rounding in the file may cause
 KINDS: dict[str, JointKind] = {
     "revolute": "revolute",
@@ -109,7 +109,7 @@ class Reader:
         note_unread(self._robot, self.notes)
         edges = edges_of(joints, links)
         root = root_of(links, edges)
-        edges = in_tree_order(root, edges)
+        edges = joined(in_tree_order(root, edges), links, self.notes)
         if GROUND in links and root != GROUND:  # the world has this name
             renamed = _free_name(f"{GROUND}_link", links)
             self.notes.add(links[GROUND], f"the body is named {renamed!r}, as {GROUND!r} is the name of the world")
@@ -144,8 +144,7 @@ class Reader:
         check_limits(
             mimics, {joint.name: joint for joint in read}, {edge.name: edge.element for edge in edges}, self.notes
         )
-        positions = satisfied({joint.name: start_position(joint) for joint in read}, mimics)
-        start = [positions[joint.name] for joint in read for _ in joint.coordinates]
+        positions = satisfied({name: at for joint in read for name, at in start_of(joint).items()}, mimics)
         self.notes.warn()
         return Mechanism(
             name=self._robot.attributes.get("name") or name,
@@ -154,8 +153,8 @@ class Reader:
             joints=tuple(read),
             constraints=tuple(mimic.relation for mimic in mimics),
             actuators=tuple(actuators),
-            initial_q=tuple(start),
-            initial_v=(0.0,) * len(start),
+            initial_q=tuple(positions.values()),
+            initial_v=(0.0,) * len(positions),
             ground=() if ground is None else ground.shapes,
         )
 
@@ -183,7 +182,7 @@ class Reader:
         kind = element.text("type")
         if kind not in KINDS:
             element.fail(f"type is {kind!r}; it must be one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
-        p, R = origin_of(element)
+        p, R = origin_of(edge.slide or element)
         common: dict[str, Any] = {
             "name": edge.name,
             "parent": edge.parent,
@@ -203,7 +202,7 @@ class Reader:
         lower, upper = self._limits(element, kind)
         damping, friction = self._dynamics(element)
         return Joint(
-            kind=KINDS[kind],
+            kind=KINDS[kind] if edge.slide is None else "planar",
             axis=axis,
             damping=damping,
             friction=friction,
@@ -310,7 +309,8 @@ class Reader:
 
         The list is empty if the joint has an effort limit of 0, has several coordinates, or mimics another joint.
         """
-        if joint.coordinates != (joint.name,) or edge.element.optional("mimic") is not None:
+        turns = joint.coordinates == (joint.name,) or edge.slide is not None
+        if not turns or edge.element.optional("mimic") is not None:
             return []
         limit = edge.element.optional("limit")
         effort = NO_LIMIT if limit is None else limit.number("effort", NO_LIMIT)
@@ -334,10 +334,14 @@ class Reader:
         ]
 
 
-def start_position(joint: Joint) -> float:
-    """Position of a joint at the start: the position within its limits that is nearest to 0."""
+def start_of(joint: Joint) -> dict[str, float]:
+    """{coordinate: start, rad or m} of a joint; the start nearest to 0 within the joint's limits.
+
+    The limits of a planar joint concern its angle.
+    """
     above = 0.0 if joint.lower is None else max(0.0, joint.lower)
-    return above if joint.upper is None else min(above, joint.upper)
+    nearest = above if joint.upper is None else min(above, joint.upper)
+    return {name: nearest if name in (joint.name, f"{joint.name}.theta") else 0.0 for name in joint.coordinates}
 
 
 def _free_name(name: str, used: dict[str, Element]) -> str:
