@@ -24,7 +24,7 @@ NEAR = (0, 1, -1, 2, -2)  # units in the last place that are tried beside an off
 FAR = sorted(range(-8, 9), key=abs)  # steps that are tried beside an angle
 FINEST = (0.0, *(2.0**-bits for bits in range(54, 68)))  # smallest steps of a number that are tried
 LENGTHS = [  # an importer takes the first few for 1, up to rounding, and normalizes the others
-    1.0 + k * unit for unit in (2.0**-52, 2.0**-48) for k in sorted(range(-16, 17), key=abs)
+    1.0 + k * unit for unit in (2.0**-52, 2.0**-48) for k in sorted(range(-4, 5), key=abs)
 ]
 TURN = 2.0 * math.pi
 NEARLY_UPRIGHT = 1e-4  # cosine of a pitch near +-pi/2: R determines a combination of roll and yaw better than each
@@ -83,7 +83,7 @@ def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
         if any(candidate) and turned_axis(R, candidate) == tuple(axis):
             return candidate
     expected = np.array(axis)[:, None]
-    found = _exact_beside(turned, 7, lambda axes: (turned_axes(R, axes) == expected).all(axis=0))
+    found = _exact_beside(turned, 5, FINEST, lambda axes: (turned_axes(R, axes) == expected).all(axis=0))
     return found or tuple(turned.tolist())
 
 
@@ -96,22 +96,25 @@ def exact_quaternion(R: Array) -> Angles:
     for candidate in _shorter(found.tolist()):
         if any(candidate) and np.array_equal(rotation_of(candidate), R):
             return candidate
-    exact = _exact_beside(found, 3, lambda e: (rotation_of(e) == R[..., None]).all(axis=(0, 1)))
+    exact = _exact_beside(found, 2, FINEST[:8:3], lambda e: (rotation_of(e) == R[..., None]).all(axis=(0, 1)))
     return exact or tuple(found.tolist())
 
 
-def _exact_beside(found: Array, farthest: int, is_exact: Callable[[Array], Array]) -> Angles | None:
+def _exact_beside(
+    found: Array, farthest: int, finest: Sequence[float], is_exact: Callable[[Array], Array]
+) -> Angles | None:
     """Vector (n,) beside `found` that is exact; None if there is none among those tried.
 
     An importer normalizes the vector, so that its length is free. The tried vectors differ from `found` by that length
     and by at most `farthest` small steps of each component.
 
+    finest    smallest steps that are tried; a step is at least one unit in the last place of the component
     is_exact  tells which of the vectors (n, k) are exact: booleans (k,)
     """
     steps = sorted(product(range(-farthest, farthest + 1), repeat=len(found)), key=lambda each: max(map(abs, each)))
     own = np.spacing(np.abs(found))[:, None]
-    for length, finest in product(LENGTHS, FINEST):
-        candidates = found[:, None] * length + np.maximum(own, finest) * np.transpose(steps)
+    for length, smallest in product(LENGTHS, finest):
+        candidates = found[:, None] * length + np.maximum(own, smallest) * np.transpose(steps)
         exact = is_exact(candidates)
         if exact.any():
             return tuple(candidates[:, np.argmax(exact)].tolist())
