@@ -57,7 +57,7 @@ class Meshes:
         """
         path = self._located(name)
         if path is None:
-            self._notes.add(element, "there is no file of its mesh")
+            self._notes.add(element, f"there is no file of its mesh; {self._places(name)}")
             return None
         if path.suffix.lower() not in FORMATS:
             self._notes.add(element, f"its mesh is no file of type {', '.join(FORMATS)}")
@@ -82,6 +82,16 @@ class Meshes:
             position=vector(p),
             quaternion=(w, x, y, z),
             color=color,
+        )
+
+    def _places(self, name: str) -> str:
+        """Where `_located` searches for a mesh, as the end of a message."""
+        if not name.startswith(PACKAGE):
+            return f"its path is relative to {self._folder.resolve()}"
+        package = name.removeprefix(PACKAGE).lstrip("/").partition("/")[0]
+        return (
+            f"the folder {package!r} of its package is searched for in {self._folder.resolve()} and above, and on "
+            "ROS_PACKAGE_PATH and AMENT_PREFIX_PATH"
         )
 
     def _located(self, name: str) -> Path | None:
