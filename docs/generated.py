@@ -157,7 +157,7 @@ def commands() -> str:
     """Every command with its arguments, options and an example."""
     from typer.main import get_command
 
-    from nodes.cli.application import app
+    from nodes.cli.application import application
 
     def walk(command: Any, path: str) -> Iterator[str]:
         below = getattr(command, "commands", {})
@@ -166,7 +166,7 @@ def commands() -> str:
         for name, each in below.items():
             yield from walk(each, f"{path} {name}")
 
-    return "\n".join(walk(get_command(app), "armswing"))
+    return "\n".join(walk(get_command(application()), "armswing"))
 
 
 def _command(command: Any, path: str) -> str:

@@ -84,9 +84,11 @@ def commands() -> dict[str, set[str]]:
     """{command: its subcommands} of the command line."""
     from typer.main import get_command
 
-    from nodes.cli.application import app
+    from nodes.cli.application import application
 
-    return {name: set(getattr(command, "commands", {})) for name, command in get_command(app).commands.items()}
+    return {
+        name: set(getattr(command, "commands", {})) for name, command in get_command(application()).commands.items()
+    }
 
 
 def test_every_cited_key_is_in_the_references() -> None:

@@ -1,8 +1,9 @@
-"""Registers all commands, and turns every error into one line on stderr and an exit code."""
+"""Runs a command line, and turns every error into one line on stderr and an exit code."""
 
 from __future__ import annotations
 
 import errno
+import functools
 import logging
 import os
 import sys
@@ -13,12 +14,7 @@ from typing import Any
 
 import typer
 
-from nodes.cli.commands.models import maps, robots, studies
-from nodes.cli.commands.network import bridges, connections, graph, messages, topics
-from nodes.cli.commands.recordings import comparing, files, hil, replaying, view
-from nodes.cli.commands.running import estop, launching, parameters, simulation
-from nodes.cli.commands.setup import controller, doctor, keys
-from nodes.cli.commands.sweeping import sweep
+from nodes.cli.commands import MODULES, add_commands
 from nodes.cli.terminal import InputError, UnavailableError, warn
 from nodes.recording.integrity.warning import RecordingWarning
 from sim_core.support.extras import install_hint
@@ -50,47 +46,30 @@ PATH_ERRORS = {
 }  # nothing was written  # fmt: skip
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
-app = typer.Typer(
-    name="armswing",
-    help="Simulate robots: a simulation server, controllers, a recorder and a viewer, over ZeroMQ.",
-    epilog="Example: armswing launch launch/rotary_pendulum.toml --duration 20",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+
+@functools.cache
+def application(names: tuple[str, ...] = tuple(MODULES)) -> typer.Typer:
+    """The application `armswing` with the commands or groups of these names, by default all."""
+    app = typer.Typer(
+        name="armswing",
+        help="Simulate robots: a simulation server, controllers, a recorder and a viewer, over ZeroMQ.",
+        epilog="Example: armswing launch launch/rotary_pendulum.toml --duration 20",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_options)
+    add_commands(app, names)
+    return app
 
 
-@app.callback(invoke_without_command=True)
 def _options(version: bool = typer.Option(False, "--version", help="Print the version and end.")) -> None:
     if version:
         from importlib.metadata import version as installed_version
 
         print(f"armswing {installed_version('armswing')}")
         raise typer.Exit
-
-
-launching.add_to(app)
-app.add_typer(robots.app, name="robot")
-app.add_typer(topics.app, name="topic")
-app.add_typer(messages.app, name="message")
-app.add_typer(graph.app, name="node")
-connections.add_to(app)
-app.add_typer(simulation.app, name="sim")
-estop.add_to(app)
-app.add_typer(parameters.app, name="param")
-app.add_typer(bridges.app, name="bridge")
-files.add_to(app)
-comparing.add_to(app)
-replaying.add_to(app)
-view.add_to(app)
-studies.add_to(app)
-maps.add_to(robots.app)
-sweep.add_to(app)
-app.add_typer(hil.app, name="hil")
-app.add_typer(keys.app, name="keys")
-app.add_typer(controller.app, name="new")
-doctor.add_to(app)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -105,6 +84,7 @@ def run(arguments: Sequence[str]) -> int:
         warn("armswing: the working folder does not exist any more; change to another folder")
         return 2
     try:
+        app = application(tuple(arguments[:1])) if arguments and arguments[0] in MODULES else application()
         with _warnings_in_one_line():
             code = app(args=list(arguments), prog_name="armswing", standalone_mode=False)
     except KeyboardInterrupt:

@@ -52,14 +52,14 @@ def lines_of(page: Path, blocks_of: Callable[..., Any]) -> list[str]:
 def test_every_command_shown_is_understood_by_the_command_line(page: Path, blocks_of: Callable[..., Any]) -> None:
     from typer.main import get_command
 
-    from nodes.cli.application import app
+    from nodes.cli.application import application
 
     for line in lines_of(page, blocks_of):
         words = shlex.split(line, comments=True)
         if words[:1] != ["armswing"]:
             assert words[0] == "make", line  # its targets are checked in tests/test_repository.py
             continue
-        command, rest = get_command(app), words[1:]
+        command, rest = get_command(application()), words[1:]
         while hasattr(command, "commands"):
             command, rest = command.commands[rest[0]], rest[1:]
         with contextlib.suppress(typer.Exit):  # --keys ends there

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from nodes.cli.application import app, run
+from nodes.cli.application import application, run
+from nodes.cli.commands import MODULES
 from nodes.cli.commands.running import parameters
 from nodes.cli.publishing import parse_message
 from nodes.cli.terminal import InputError
@@ -41,7 +42,7 @@ def own_domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def commands(groups: bool = False) -> Iterator[str]:
+def commands(groups: bool = False, names: tuple[str, ...] = tuple(MODULES)) -> Iterator[str]:
     """Every command line that ends in a command: "launch", "sim step", ...; with `groups`, also "", "sim", ..."""
 
     def walk(group: object, path: tuple[str, ...]) -> Iterator[str]:
@@ -53,7 +54,7 @@ def commands(groups: bool = False) -> Iterator[str]:
             else:
                 yield " ".join((*path, name))
 
-    yield from walk(typer.main.get_command(app), ())
+    yield from walk(typer.main.get_command(application(names)), ())
 
 
 @pytest.mark.parametrize("command", list(commands(groups=True)))
@@ -442,3 +443,18 @@ def test_a_recording_is_no_snapshot(tmp_path: Path, capsys: pytest.CaptureFixtur
     file.write_bytes(b"\x89MCAP0\r\n")
     assert run(["sim", "restore", str(file)]) == 2
     assert "is a recording: give a time in it with --at" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_command_is_the_same_without_the_others(name: str) -> None:
+    alone, together = (
+        {command.partition(" ")[0] for command in commands(names=names)} for names in ((name,), tuple(MODULES))
+    )
+    assert alone == {each for each in MODULES if MODULES[each] == MODULES[name]} <= together
+
+
+def test_a_command_line_imports_the_modules_of_its_own_command_alone() -> None:
+    code = "import sys; from nodes.cli.application import run; run(['keys', '--help']); print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    imported = [each for each in done.stdout.splitlines() if each.startswith("nodes.cli.commands.")]
+    assert imported == ["nodes.cli.commands.setup", "nodes.cli.commands.setup.keys"]

@@ -159,7 +159,7 @@ def test_a_mesh_that_cannot_be_drawn_is_a_box_and_one_line(
     (tmp_path / "box.fbx").write_bytes(b"")
     cases = {
         "none.stl": f"there is no file of its mesh; its path is relative to {re.escape(str(tmp_path))}",
-        "package://arm/none.stl": r"there is no file of its mesh; the folder 'arm' of its package is searched for in .*",
+        "package://arm/none.stl": "there is no file of its mesh; the folder 'arm' of its package is searched for in",
         "box.fbx": "its mesh is no file of type .stl, .obj, .dae",
     }
     if importlib.util.find_spec("trimesh") is not None:

@@ -16,8 +16,8 @@ from typing import Annotated, Any
 
 import typer
 
+from nodes.cli.commands.models.choice import Param, built
 from nodes.cli.commands.models.map_checks import JOINT_COORDINATES, check_rows, check_servos
-from nodes.cli.commands.models.robots import Param, built
 from nodes.cli.commands.models.studies import Interrupted, interruptible
 from nodes.cli.commands.sweeping.progress import SweepBar
 from nodes.cli.terminal import InputError, UnavailableError, parse_assignments, print_line, warn, working

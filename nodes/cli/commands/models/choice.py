@@ -1,0 +1,50 @@
+"""The robot that a command is about: by its name or file, and `--param`."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+
+from nodes.cli.terminal import InputError, parse_assignments
+from sim_core.support.suggestion import did_you_mean
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="One of `armswing robot list`, path/to/file.py:function or path/to/robot.urdf.", show_default=False
+    ),
+]
+Param = Annotated[
+    list[str] | None,
+    typer.Option("--param", help="key=value of a parameter of the robot. Repeatable.", show_default=False),
+]
+
+
+def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[Any, dict[str, Any]]:
+    """Build a robot, and return (its mechanism, {parameter of the robot's builder: default}).
+
+    A parameter without a default has the value None. With `as_tree`, a robot with a choice of coordinates is built in
+    joint coordinates.
+    """
+    from nodes.launching.process import print_warnings_plainly
+    from robots.files import is_reference
+    from robots.registry import OWN_FILE, build, builder, names, with_joint_coordinates
+
+    if name not in names() and not is_reference(name):
+        there = f"robots are {', '.join(sorted(names()))}{did_you_mean(name, names())}{OWN_FILE}"
+        raise InputError(f"no robot {name!r}; {there}")
+    print_warnings_plainly()
+    try:
+        given = parse_assignments(param or [], "--param")
+        chosen = with_joint_coordinates(name, given) if as_tree else given
+        return build(name, **chosen), _choices(builder(name))
+    except (TypeError, ValueError) as error:
+        owner = f"robot {name!r}"
+        raise InputError(str(error) if str(error).startswith(owner) else f"{owner}: {error}") from error
+
+
+def _choices(builder: Any) -> dict[str, Any]:
+    parameters = inspect.signature(builder).parameters.values()
+    return {p.name: None if p.default is inspect.Parameter.empty else p.default for p in parameters}
