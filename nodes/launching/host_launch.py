@@ -109,6 +109,8 @@ class HostLaunch:
         finally:
             self._supervisor.stop()
             sweep(self._observer.folder)
+            if failure is None and not self._signal:
+                failure = self._supervisor.failure_at_end()
             self._show_output()
         self._finish(failure)
 

@@ -203,6 +203,8 @@ class Launch:
             self._supervisor.stop()
             self._remote_nodes.wait_until_gone()
             sweep(self._folder)  # sockets of processes that were killed
+            if self._failure is None and not self._signal:
+                self._failure = self._supervisor.failure_at_end()
             self._show_output()
         self._take_last_statuses()
         self._finish()

@@ -75,9 +75,10 @@ class Failure:
 class Child:
     """A program and its current process.
 
-    state        "starting", "running", "waiting" (for a restart) or "ended"
-    is_deaf      whether the process is still loading, so that it cannot be asked to end and gets SIGTERM at once
-    answered_at  time.monotonic() at which the process replied to the request to end; None before
+    state         "starting", "running", "waiting" (for a restart) or "ended"
+    is_deaf       whether the process is still loading, so that it cannot be asked to end and gets SIGTERM at once
+    answered_at   time.monotonic() at which the process replied to the request to end; None before
+    is_signalled  whether `Supervisor.stop` has sent the process a signal
     """
 
     program: Program
@@ -92,6 +93,7 @@ class Child:
     start_again_at: float = 0.0
     is_deaf: bool = False
     answered_at: float | None = None
+    is_signalled: bool = False
 
     @property
     def pid(self) -> int:
@@ -210,10 +212,31 @@ class Supervisor:
         for number, wait_s in ((signal.SIGTERM, TERMINATE_S), (signal.SIGKILL, 0.0)):
             for child in self._living():
                 self.note(child.program.name, f"did not end on request, so {number.name}")
-                _signal_group(child.pid, number)
+                self._signal(child, number)
             self._wait_for_all(wait_s)
         self.in_a_hurry = False  # SIGKILL cannot be ignored: this wait is short
         self._wait_for_all(KILL_S)
+
+    def failure_at_end(self) -> Failure | None:
+        """The first process that failed after the last `poll`, for use after `stop`; None without one.
+
+        Such a process ended with an exit code other than 0 before it was asked to end, or while it ended. A process
+        that got a signal, whose policy would have restarted it, or that is not needed has not failed.
+        """
+        for name, child in self.children.items():
+            program, code = child.program, child.exit_code
+            if not code or child.is_signalled or not child.was_ready or name in self.failed:
+                continue
+            if program.restarts_after(code) and child.restarts < program.max_restarts:
+                continue
+            if program.required:
+                return self._failure(child, code, "failed")
+            self.failed[name] = code
+        return None
+
+    def _signal(self, child: Child, number: signal.Signals) -> None:
+        child.is_signalled = True
+        _signal_group(child.pid, number)
 
     def _spawn(self, child: Child) -> None:
         child.log.forget()
@@ -289,7 +312,7 @@ class Supervisor:
             for child in living:
                 if child.is_deaf:
                     child.is_deaf = False
-                    _signal_group(child.pid, signal.SIGTERM)
+                    self._signal(child, signal.SIGTERM)
             time.sleep(POLL_S)
 
 

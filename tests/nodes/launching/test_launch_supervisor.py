@@ -75,6 +75,32 @@ def test_children_start_in_order_and_end_when_asked(bench: Bench) -> None:
     assert bench.notes == []
 
 
+FAILING = POLITE + "\nsys.exit(4)"
+
+
+def test_a_child_that_fails_while_it_ends_has_failed(bench: Bench) -> None:
+    programs = [
+        bench.program("restarted", FAILING, restart="on-failure"),
+        bench.program("spare", FAILING, required=False),
+        bench.program("watching", FAILING, needed=False),
+        bench.program("polite", POLITE),
+        bench.program("failing", FAILING),
+    ]
+    assert bench.start(*programs) is None
+    bench.supervisor.stop()
+    failure = bench.supervisor.failure_at_end()
+    assert failure is not None
+    assert (failure.name, failure.exit_code, failure.reason) == ("failing", 4, "failed")
+    assert bench.supervisor.failed == {"spare": 4}
+
+
+def test_a_child_that_was_killed_has_not_failed_of_itself(bench: Bench) -> None:
+    bench.supervisor.polite_s = 0.1
+    assert bench.start(bench.program("stubborn", STUBBORN)) is None
+    bench.supervisor.stop()
+    assert bench.supervisor.failure_at_end() is None
+
+
 def test_a_child_that_ignores_every_request_is_killed(bench: Bench) -> None:
     bench.supervisor.polite_s = 0.1
     assert bench.start(bench.program("stubborn", STUBBORN)) is None
