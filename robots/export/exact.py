@@ -21,13 +21,13 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 Angles = tuple[float, ...]
 DIGITS = (*range(1, 9), 17, 16, 15, *range(9, 15))  # significant digits, those that files have first
 NEAR = (0, 1, -1, 2, -2)  # units in the last place that are tried beside an offset
-FAR = sorted(range(-8, 9), key=abs)  # steps that are tried beside an angle
+FAR = sorted(range(-5, 6), key=abs)  # steps that are tried beside an angle
 FINEST = (0.0, *(2.0**-bits for bits in range(54, 68)))  # smallest steps of a number that are tried
 LENGTHS = [  # an importer takes the first few for 1, up to rounding, and normalizes the others
     1.0 + k * unit for unit in (2.0**-52, 2.0**-48) for k in sorted(range(-4, 5), key=abs)
 ]
 TURN = 2.0 * math.pi
-NEARLY_UPRIGHT = 1e-4  # cosine of a pitch near +-pi/2: R determines a combination of roll and yaw better than each
+NEARLY_UPRIGHT = 1e-4  # cosine of a pitch near +-pi/2
 QUARTERS = tuple(quarter * math.pi / 2 for quarter in range(-2, 3))
 YAWS = (  # of an upright R, beside the quarters: those of files, and others that round otherwise
     *(round(quarter, digits) for quarter in QUARTERS for digits in (2, 3, 4, 5, 6)),
@@ -35,37 +35,62 @@ YAWS = (  # of an upright R, beside the quarters: those of files, and others tha
 )
 
 
+def short_rpy(R: Array) -> Angles:
+    """Angles (roll, pitch, yaw) in rad of the rotation R: with few digits if these give R exactly, otherwise with
+    rounding errors.
+    """
+    return _short_rpy(R) or rpy_of(R)
+
+
 def exact_rpy(R: Array) -> Angles:
     """Angles (roll, pitch, yaw) in rad from which `rotation_rpy` computes exactly the rotation R.
 
     If no such angles are found, returns the angles of R with rounding errors.
     """
+    if (short := _short_rpy(R)) is not None:
+        return short
     angles = rpy_of(R)
-    short = (candidate for each in (angles, *_same(angles, QUARTERS)) for candidate in _shorter(each))
-    for candidate in short:
-        if np.array_equal(rotation_rpy(candidate), R):
-            return candidate
     separate = math.atan2(R[2, 1], R[2, 2]), math.atan2(-R[2, 0], math.hypot(R[2, 1], R[2, 2])), angles[2]
-    near = (separate, angles, *_same(separate, ()), *_same(angles, (*QUARTERS, *YAWS)))
-    for finest, each in product(FINEST[:4], near):
-        if (found := _exact_angles(each, finest, R)) is not None:
+    near: list[tuple[Angles, float, Sequence[int]]] = [
+        *((each, finest, FAR) for finest in FINEST[:4] for each in (separate, angles)),
+        *((each, 0.0, FAR) for each in _same(separate)),
+    ]
+    if _is_upright(angles[1]):
+        near += [(each, finest, (0,)) for finest in FINEST[:2] for each in _divided(angles, (*QUARTERS, *YAWS))]
+    for each, finest, pitch_steps in near:
+        if (found := _exact_angles(each, finest, pitch_steps, R)) is not None:
             return found
     return angles
 
 
-def _exact_angles(angles: Angles, finest: float, R: Array) -> Angles | None:
+def _short_rpy(R: Array) -> Angles | None:
+    angles = rpy_of(R)
+    others = [*_same(angles)]
+    if _is_upright(angles[1]):
+        others += [same for each in _divided(angles, QUARTERS) for same in _same(each)]
+    for candidate in (short for each in (angles, *others) for short in _shorter(each)):
+        if np.array_equal(rotation_rpy(candidate), R):
+            return candidate
+    return None
+
+
+def _exact_angles(angles: Angles, finest: float, pitch_steps: Sequence[int], R: Array) -> Angles | None:
     """Angles that give exactly R and differ from `angles` by a few steps; None if there are none.
 
-    finest  smallest step, rad; a step is at least one unit in the last place
+    finest       smallest step, rad; a step is at least one unit in the last place
+    pitch_steps  steps of the pitch that are tried; those of the other angles are FAR
     """
-    tried = [[angle + step * max(finest, math.ulp(angle)) for step in FAR] for angle in angles]
+    tried = [
+        [angle + step * max(finest, math.ulp(angle)) for step in steps]
+        for angle, steps in zip(angles, (FAR, pitch_steps, FAR), strict=True)
+    ]
     roll, pitch, yaw = (np.array([cos_sin(angle) for angle in each]).T for each in tried)
     entries = entries_rpy(
         (roll[0][:, None, None], roll[1][:, None, None]),
         (pitch[0][:, None], pitch[1][:, None]),
         (yaw[0], yaw[1]),
     )
-    same = np.ones((len(FAR),) * 3, dtype=bool)
+    same = np.ones([len(each) for each in tried], dtype=bool)
     for row, expected in zip(entries, R.tolist(), strict=True):
         for entry, number in zip(row, expected, strict=True):
             same &= entry == number
@@ -145,18 +170,25 @@ def _shorter(values: Sequence[float]) -> Iterator[Angles]:
         yield tuple(float(f"{value:.{digits}g}") for value in values)
 
 
-def _same(angles: Angles, yaws: Sequence[float]) -> Iterator[Angles]:
-    """Yield other triples (roll, pitch, yaw) in rad that describe the same rotation.
-
-    In these triples the pitch is beyond +-pi/2, or angles are changed by 2 pi. At a pitch of +-pi/2, where only the sum
-    or difference of roll and yaw matters, further triples have one of these angles from `yaws`.
+def _same(angles: Angles) -> Iterator[Angles]:
+    """Yield other triples (roll, pitch, yaw) in rad that describe the same rotation: with a pitch beyond +-pi/2, and
+    with angles changed by 2 pi.
     """
     roll, pitch, yaw = angles
-    found = [angles, (roll + math.pi, math.pi - pitch, yaw + math.pi)]
-    if abs(math.cos(pitch)) < NEARLY_UPRIGHT:
-        sign = math.copysign(1.0, pitch)
-        found += [(roll + sign * (other - yaw), pitch, other) for other in yaws]
-        found += [(other, pitch, yaw + sign * (other - roll)) for other in yaws]
-    for each in found:
+    for each in (angles, (roll + math.pi, math.pi - pitch, yaw + math.pi)):
         each = tuple(math.remainder(angle, TURN) for angle in each)
         yield from product(*[(angle, angle - math.copysign(TURN, angle)) for angle in each])
+
+
+def _is_upright(pitch: float) -> bool:
+    """Whether a rotation of this pitch determines only a combination of roll and yaw well."""
+    return abs(math.cos(pitch)) < NEARLY_UPRIGHT
+
+
+def _divided(angles: Angles, others: Sequence[float]) -> Iterator[Angles]:
+    """Yield other triples (roll, pitch, yaw) in rad of an upright rotation, with each of `others` as roll or yaw."""
+    roll, pitch, yaw = angles
+    sign = math.copysign(1.0, pitch)
+    for other in others:
+        yield math.remainder(roll + sign * (other - yaw), TURN), pitch, other
+        yield other, pitch, math.remainder(yaw + sign * (other - roll), TURN)

@@ -27,7 +27,7 @@ from robots.export.attributes import (
     title,
 )
 from robots.export.closures import Mimic, mimics_of
-from robots.export.exact import exact_axis, exact_rpy
+from robots.export.exact import exact_axis, exact_rpy, short_rpy
 from robots.export.joint_parts import left_out, servos_left_out
 from robots.export.tree import (
     NO_LIMIT,
@@ -239,7 +239,7 @@ def _fill(link: Element, body: Body, shift: Array, thickness: float) -> None:
     for shape in body.shapes:
         for p, R, geometry in _geometries(shape, thickness):
             visual = SubElement(link, "visual")
-            _origin(visual, p - shift, R)
+            SubElement(visual, "origin", xyz=numbers(p - shift), rpy=numbers(short_rpy(R)))
             SubElement(visual, "geometry").append(geometry)
             rgba = rgba_of(shape.color)
             if rgba is not None:
