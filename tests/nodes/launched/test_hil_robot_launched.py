@@ -95,8 +95,10 @@ def test_in_realtime_the_robots_own_clock_is_found(
     figures = summary["figures"]["compare"]
     assert figures["hardware_clock_offset_s"] == pytest.approx(5.0, abs=0.03)
     report = reported()
-    assert report.measured.clock is not None
-    assert 1e-4 < report.measured.clock.drift < 8e-4
+    measured = report.measured.clock
+    assert measured is not None
+    assert measured.drift == pytest.approx(400e-6, abs=max(300e-6, 5.0 * measured.drift_sigma))
+    assert measured.drift_sigma < 1e-3
     assert report.paired > 100
 
 
