@@ -1,18 +1,20 @@
-"""Check of an MJCF file for misspelt elements and attributes, which MuJoCo rejects."""
+"""Check of an MJCF file for misspelt elements, attributes and values, which MuJoCo rejects."""
 
 from __future__ import annotations
 
-from robots.importing.mjcf.schema import ATTRIBUTES, CHILDREN, FORMER
+from robots.importing.mjcf.schema import ATTRIBUTES, CHILDREN, ENABLING, FORMER, WORDS
 from robots.importing.notes import Notes
 from robots.importing.unread import ALIKE
 from robots.importing.xml_reader import Element
-from sim_core.support.suggestion import nearest
+from sim_core.support.suggestion import did_you_mean, nearest
 
 REFUSED_LATER = ("mujoco", "body", "equality", "actuator")  # the reader refuses unknown children of these elements
 
 
 def check_names(root: Element, notes: Notes) -> None:
     """Refuse misspelt elements and attributes, and warn of other unknown ones.
+
+    Refuses also unknown values of attributes that have words as values.
 
     A name is misspelt if MuJoCo's schema does not have it, but has a similar one. Attributes of elements that the
     import does not read, such as <visual> or <sensor>, are not checked.
@@ -49,6 +51,11 @@ def _check_attributes(parent: str, child: Element, notes: Notes) -> None:
     former = FORMER.get(child.tag, "").split()
     for name in sorted(child.attributes.keys() - {*known.split(), *former}):
         _report_attribute(child, name, known, notes)
+    for name, value in child.attributes.items():
+        words = ENABLING if child.tag == "flag" else WORDS.get(name, "")
+        if words and name in known.split() and value.strip() not in words.split():
+            allowed = ", ".join(words.split())
+            child.fail(f"{name} is {value!r}; it must be one of {allowed}{did_you_mean(value, words.split())}")
 
 
 def _report_attribute(element: Element, name: str, known: str, notes: Notes) -> None:

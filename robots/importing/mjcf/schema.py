@@ -206,6 +206,39 @@ ATTRIBUTES = {
     ),
     ("keyframe", "key"): "act ctrl mpos mquat name plastic qpos qvel time",
 }
+BOOLEAN, OR_AUTO = "false true", "auto false true"
+# {attribute: its values} of attributes whose values are words; the attributes of <flag> are ENABLING
+WORDS = {
+    "active": BOOLEAN,
+    "actearly": BOOLEAN,
+    "actlimited": OR_AUTO,
+    "actuatorfrclimited": OR_AUTO,
+    "actuatorgravcomp": BOOLEAN,
+    "align": OR_AUTO,
+    "alignfree": BOOLEAN,
+    "angle": "degree radian",
+    "autolimits": BOOLEAN,
+    "balanceinertia": BOOLEAN,
+    "biastype": "affine dcmotor muscle none user",
+    "condim": "1 3 4 6",
+    "cone": "elliptic pyramidal",
+    "ctrllimited": OR_AUTO,
+    "discardvisual": BOOLEAN,
+    "fitaabb": BOOLEAN,
+    "fluidshape": "ellipsoid none",
+    "forcelimited": OR_AUTO,
+    "fusestatic": BOOLEAN,
+    "inertiafromgeom": OR_AUTO,
+    "integrator": "Euler RK4 implicit implicitfast",
+    "jacobian": "auto dense sparse",
+    "limited": OR_AUTO,
+    "mocap": BOOLEAN,
+    "shellinertia": BOOLEAN,
+    "solver": "CG Newton PGS",
+    "strippath": BOOLEAN,
+    "usethread": BOOLEAN,
+}
+ENABLING = "disable enable"
 # {tag: attributes that earlier versions of MuJoCo read}
 FORMER = {
     "compiler": "convexhull exactmeshinertia",

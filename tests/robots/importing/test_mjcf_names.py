@@ -11,7 +11,7 @@ import mujoco
 import pytest
 
 from robots import build
-from robots.importing.mjcf.schema import ATTRIBUTES, CHILDREN
+from robots.importing.mjcf.schema import ATTRIBUTES, CHILDREN, WORDS
 from sim_core.errors import InvalidRequest
 
 ROBOT = """<mujoco model="made">
@@ -132,3 +132,57 @@ def test_the_table_of_names_has_those_of_mujoco() -> None:
             compared += 1
             assert attributes <= {*ATTRIBUTES[parent, tag].split()}, (parent, tag)
     assert compared == len(ATTRIBUTES)
+
+
+# {attribute: an element that has it}
+OWNERS = {
+    "active": '<equality><joint joint1="hinge" {}/></equality>',
+    "actearly": '<actuator><general joint="hinge" {}/></actuator>',
+    "actlimited": '<actuator><general joint="hinge" actrange="0 1" dyntype="integrator" {}/></actuator>',
+    "actuatorfrclimited": '<default><joint actuatorfrcrange="-1 1" {}/></default>',
+    "actuatorgravcomp": "<default><joint {}/></default>",
+    "align": '<worldbody><body><freejoint {}/><geom size="1"/></body></worldbody>',
+    "biastype": '<actuator><general joint="hinge" {}/></actuator>',
+    "condim": "<default><geom {}/></default>",
+    "ctrllimited": '<actuator><motor joint="hinge" ctrlrange="-1 1" {}/></actuator>',
+    "fluidshape": "<default><geom {}/></default>",
+    "forcelimited": '<actuator><motor joint="hinge" forcerange="-1 1" {}/></actuator>',
+    "limited": '<default><joint range="0 1" {}/></default>',
+    "mocap": '<worldbody><body {}><geom size="1"/></body></worldbody>',
+    "shellinertia": "<default><geom {}/></default>",
+    **dict.fromkeys(("cone", "integrator", "jacobian", "solver"), "<option {}/>"),
+}
+
+
+@pytest.mark.parametrize("attribute", WORDS)
+def test_the_values_of_an_attribute_are_those_that_mujoco_takes(attribute: str, tmp_path: Path) -> None:
+    owner, taken = OWNERS.get(attribute, "<compiler {}/>"), WORDS[attribute].split()
+    for value in (*taken, "yes", "True", "off", "2"):
+        path = written(tmp_path, after=owner.format(f'{attribute}="{value}"'))
+        if value in taken:
+            assert mujoco_says(path, attribute) == ""
+            continue
+        assert mujoco_says(path, attribute)
+        with pytest.raises(InvalidRequest, match=f"{attribute} is '{value}'; it must be one of"):
+            build(path)
+
+
+def mujoco_says(path: str, attribute: str) -> str:
+    """What MuJoCo has against a file because of the value of an attribute."""
+    try:
+        mujoco.MjModel.from_xml_path(path)
+    except ValueError as error:
+        return str(error) if re.search(f"keyword|{attribute}", str(error)) else ""
+    return ""
+
+
+@pytest.mark.parametrize(("value", "is_taken"), [("disable", True), ("enable", True), ("off", False)])
+def test_a_flag_is_enabled_or_disabled(value: str, is_taken: bool, tmp_path: Path) -> None:
+    path = written(tmp_path, before=f'<option><flag gravity="{value}"/></option>')
+    if is_taken:
+        assert build(path).gravity == ((0.0, 0.0, 0.0) if value == "disable" else (0.0, 0.0, -9.81))
+        return
+    with pytest.raises(ValueError, match="invalid keyword: 'off'"):
+        mujoco.MjModel.from_xml_path(path)
+    with pytest.raises(InvalidRequest, match="<flag>: gravity is 'off'; it must be one of disable, enable"):
+        build(path)
