@@ -26,6 +26,7 @@ FINEST = (0.0, *(2.0**-bits for bits in range(54, 68)))  # smallest steps of a n
 LENGTHS = [  # an importer takes the first few for 1, up to rounding, and normalizes the others
     1.0 + k * unit for unit in (2.0**-52, 2.0**-48) for k in sorted(range(-4, 5), key=abs)
 ]
+UNIT = 1e-6  # difference of an axis's length from 1 that an importer does not warn of
 TURN = 2.0 * math.pi
 NEARLY_UPRIGHT = 1e-4  # cosine of a pitch near +-pi/2
 QUARTERS = tuple(quarter * math.pi / 2 for quarter in range(-2, 3))
@@ -105,7 +106,7 @@ def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
     """
     turned: Array = np.linalg.solve(R, np.array(axis, dtype=float))  # R is orthogonal only up to rounding
     for candidate in _shorter(turned.tolist()):
-        if any(candidate) and turned_axis(R, candidate) == tuple(axis):
+        if abs(math.hypot(*candidate) - 1.0) < UNIT and turned_axis(R, candidate) == tuple(axis):
             return candidate
     expected = np.array(axis)[:, None]
     found = _exact_beside(turned, 5, FINEST, lambda axes: (turned_axes(R, axes) == expected).all(axis=0))

@@ -35,6 +35,7 @@ from robots.export.mjcf_contacts import add_contacts, pairs_of
 from robots.export.mjcf_equalities import add_equalities, add_line, add_sites, welds_of
 from robots.export.mjcf_numbers import add_exact_numbers
 from robots.export.orientations import at_reference, quaternion_in_file, starts_of
+from robots.export.renaming import without_world
 from robots.export.tree import (
     NO_LIMIT,
     Branch,
@@ -91,6 +92,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     true.
     """
     owner = f"robot {mechanism.name!r}"
+    mechanism, renamed = without_world(mechanism)
     whole = [at_reference(branch, mechanism, owner) for branch in branches_of(mechanism)]
     mechanism = with_contact_stiffness(mechanism)
     welds = welds_of(mechanism)
@@ -101,7 +103,10 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     merged, branches = _merge(whole, owner)
     pairs = pairs_of(mechanism, {GROUND, *[branch.body.name for branch in branches]}, _fixed_of(branches))
     touching = {contact.name for pair in pairs for contact in pair.contacts}
-    notes = closing(mechanism, [*constraints_of(met), *welded, *held, *relations], open_tree, "MJCF", touching)
+    notes = [
+        *renamed,
+        *closing(mechanism, [*constraints_of(met), *welded, *held, *relations], open_tree, "MJCF", touching),
+    ]
     soft = [*[each.name for each in met], *[weld.together.name for weld in welds]]
     soft += [*[rod.name for rod in held], *[each.name for each in relations]]
     if soft:

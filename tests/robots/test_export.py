@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
+import mujoco
 import numpy as np
 import pytest
 
 from robots.export import FORMATS, export
+from robots.export.renaming import with_body_renamed
 from robots.registry import build
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import (
@@ -435,3 +437,16 @@ def test_a_note_with_two_hyphens_stays_a_comment() -> None:
     written = export(looped, "urdf", open_tree=True)
     assert "'rod- -9' (Distance)" in written.text
     assert ElementTree.fromstring(written.text).get("name") == "arm"
+
+
+def test_a_body_that_is_named_world_has_another_name_in_mjcf() -> None:
+    """Its joints and constraints follow; URDF keeps the name."""
+    base = arm()
+    world, other = (with_body_renamed(base, base.bodies[0].name, name) for name in ("world", "world_body"))
+    written = export(world, "mjcf")
+    assert "body 'world' is named 'world_body', as 'world' is the name of MuJoCo's world" in written.notes
+    assert [line for line in written.text.splitlines() if "is named" not in line] == export(
+        other, "mjcf"
+    ).text.splitlines()
+    mujoco.MjModel.from_xml_string(written.text)
+    assert '<link name="world">' in export(world, "urdf").text
