@@ -209,7 +209,12 @@ class Actuators:
         given = f"{name}range" in element.attributes
         if limited == "false" or (limited == "auto" and not (self._automatic and given)):
             return None
-        lower, upper = element.numbers(f"{name}range", 2)
+        return self._ordered(element, f"{name}range")
+
+    def _ordered(self, element: Element, name: str) -> tuple[float, float]:
+        lower, upper = element.numbers(name, 2)
+        if lower > upper:
+            element.fail(f"{name} is {lower:g} to {upper:g}; the first number must not exceed the second")
         return lower, upper
 
     def _size(self, element: Element, name: str, lower: float, upper: float) -> float:
@@ -232,13 +237,14 @@ class Actuators:
         limit, inherited = self._range(element, "ctrl"), element.number("inheritrange", 0.0)
         bounds = None if limit is None else sorted(bound / gear for bound in limit)
         stops = [-math.inf if joint.lower is None else joint.lower, math.inf if joint.upper is None else joint.upper]
-        inside = bounds is not None and any(
-            abs(bound - stop) > SMALL * max(abs(bound), abs(stop)) for bound, stop in zip(bounds, stops, strict=True)
+        differs = bounds is not None and not all(
+            math.isclose(bound, stop, rel_tol=SMALL) for bound, stop in zip(bounds, stops, strict=True)
         )
-        if inside or inherited not in (0.0, 1.0):
+        if differs or inherited not in (0.0, 1.0):
             self._notes.add(
                 element,
-                "the range of its control (ctrlrange) is not read: the joint's limits are those of position commands",
+                "the range of its control (ctrlrange) is not read: position commands are limited by the joint's limits "
+                "alone",
             )
 
     def _within_range(self, actuator: Actuator, driving: int) -> Actuator:
@@ -257,7 +263,7 @@ class Actuators:
             self._notes.add(
                 element, f"actuatorfrcrange limits each of the {driving} actuators of the joint, not their sum"
             )
-        limit = self._size(element, "actuatorfrcrange", *element.numbers("actuatorfrcrange", 2))
+        limit = self._size(element, "actuatorfrcrange", *self._ordered(element, "actuatorfrcrange"))
         return replace(actuator, effort_limit=min(actuator.effort_limit or math.inf, limit))
 
 

@@ -150,8 +150,8 @@ class Contacts:
         self._names = names
         self._numbers = ContactNumbers(root)
         self._soft: dict[str, Softness] = {}  # of the contacts without exact numbers, by name
-        self._noted: set[tuple[int, str]] = set()  # lines and messages
-        self._attributes_noted: set[int] = set()  # lines
+        self._noted: set[tuple[object, ...]] = set()  # lines and attributes of elements, messages
+        self._attributes_noted: set[tuple[object, ...]] = set()  # lines and attributes of elements
 
     def added_to(self, mechanism: Mechanism, reference: Sequence[float]) -> Mechanism:
         """The mechanism with the contacts of the file.
@@ -270,13 +270,15 @@ class Contacts:
 
     def _note(self, element: Element, message: str) -> None:
         """Add a note about an element, once: calls with the same element and message again have no effect."""
-        if (element.line, message) not in self._noted:
-            self._noted.add((element.line, message))
+        key = (element.line, *element.attributes.items(), message)  # elements are copies, and may share a line
+        if key not in self._noted:
+            self._noted.add(key)
             self._notes.add(element, message)
 
     def _note_attributes(self, element: Element) -> None:
-        if element.line not in self._attributes_noted:
-            self._attributes_noted.add(element.line)
+        key = (element.line, *element.attributes.items())
+        if key not in self._attributes_noted:
+            self._attributes_noted.add(key)
             note_attributes(element, "contact", self._notes)
 
     def _softness(self, a: Surface, b: Surface, element: Element | None) -> Softness:

@@ -86,6 +86,10 @@ class Equalities:
         return tuple(found)
 
     def _read(self, element: Element, name: str) -> list[Constraint]:
+        for first, second in (("joint1", "joint2"), ("body1", "body2"), ("tendon1", "tendon2"), ("site1", "site2")):
+            given = element.attributes.get(first)
+            if given is not None and given == element.attributes.get(second):
+                element.fail(f"{first} and {second} are both {given!r}; name two")
         if element.tag in ("connect", "weld"):
             if {"site1", "site2"} & element.attributes.keys():
                 return self._at_sites(element, name)

@@ -36,6 +36,7 @@ from robots.importing.mjcf.names import check_names
 from robots.importing.mjcf.unread import IGNORABLE, check_body, check_joint, check_root, is_disabled, note_attributes
 from robots.importing.notes import Notes
 from robots.importing.rotations import normalized, rows, vector
+from robots.importing.trees import named
 from robots.importing.visuals import hex_color
 from robots.importing.xml_reader import Element
 from robots.smoothing import with_bristles, with_resolved_friction
@@ -138,6 +139,9 @@ class Reader:
         ground: list[Shape] = []
         for world in self._root.all("worldbody"):
             check_body(world, self._site_names, self.notes)
+            for each in world.children:
+                if each.tag in ("joint", "freejoint", "inertial"):
+                    each.fail(f"<{each.tag}> is in <worldbody>, but the world does not move; put it in a <body>")
             self._read_sites(world, GROUND, "")
             geoms = self._geoms(world, "")
             self._add_surfaces(GROUND, geoms)
@@ -259,6 +263,8 @@ class Reader:
         Raises InvalidMechanism for a name that occurs twice.
         """
         element.label = f"{kind} {given!r}" if given else f"<{kind}>"
+        if given and given in WORLD_NAMES:
+            element.fail(f"{given!r} is the name of the world itself; give the body another name")
         if given == GROUND:
             self.notes.add(element, f"the body is named '{GROUND}_body', as {GROUND!r} is the name of the world")
             given = f"{GROUND}_body"
@@ -417,15 +423,14 @@ class Reader:
         """
         start = self._reference
         keys = [key for holder in self._root.all("keyframe") for key in holder.all("key")]
-        named = {key.attributes.get("name", ""): key for key in keys}
-        if not keyframe and START not in named:
+        known = named([key for key in keys if key.attributes.get("name")], "keyframe")
+        if not keyframe and START not in known:
             return start, (0.0,) * len(start)
         keyframe = keyframe or START
-        if keyframe not in named:
-            known = ", ".join(filter(None, named)) or "(none)"
-            self._root.fail(f"the model has no keyframe {keyframe!r}; its keyframes are {known}")
-        key = named[keyframe]
-        key.label = f"keyframe {keyframe!r}"
+        if keyframe not in known:
+            names = ", ".join(known) or "(none)"
+            self._root.fail(f"the model has no keyframe {keyframe!r}; its keyframes are {names}")
+        key = known[keyframe]
         note_attributes(key, "key", self.notes)
         return self._positions_of(key, start), key.numbers("qvel", len(start), (0.0,) * len(start))
 

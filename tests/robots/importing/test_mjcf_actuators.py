@@ -122,7 +122,11 @@ def test_limits_of_efforts_are_at_the_joint(write_mjcf: Write, actuator: str, jo
         ({"actuator": '<position joint="hinge" gear="2"/>'}, r"position commands are those of the joint: .* by gear"),
         (
             {"actuator": '<position joint="hinge" ctrlrange="-1 1"/>', "joint": 'range="-90 90"'},
-            r"the range of its control \(ctrlrange\) is not read: the joint's limits are those of position commands",
+            r"the range of its control \(ctrlrange\) is not read: position commands are limited by the joint's limits",
+        ),
+        (
+            {"actuator": '<position joint="hinge" ctrlrange="-0.5 0.5"/>'},
+            r"the range of its control \(ctrlrange\) is not read: position commands are limited by the joint's limits",
         ),
         (
             {"actuator": '<position joint="hinge" timeconst="0.1"/>'},

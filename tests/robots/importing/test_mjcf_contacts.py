@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import mujoco
@@ -12,7 +13,7 @@ import pytest
 
 from robots import build
 from robots.importing.mjcf.inverse_weights import inverse_weights
-from sim_core.errors import InvalidRequest, StepTooLargeWarning
+from sim_core.errors import DescriptionWarning, InvalidRequest, StepTooLargeWarning
 from sim_core.mechanism import dissipation_for
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
@@ -233,3 +234,10 @@ def test_contacts_with_the_ground_alone_leave_out_those_between_moving_bodies(tm
         contacts = build(written(tmp_path, HEAP), contacts="ground").contacts
     assert len(contacts) == 1 + 2 + 8 + 1
     assert {contact.other for contact in contacts} == {"ground"}
+
+
+def test_what_is_not_read_is_named_of_each_geom_on_a_line(write_mjcf: Callable[..., str]) -> None:
+    ball = '<body pos="0 0 1"><freejoint/><geom name="ball" size="0.1" margin="0.01"/></body>'
+    file = write_mjcf(f'<worldbody><geom name="floor" type="plane" size="1 1 1"/>{ball}</worldbody>')
+    with pytest.warns(DescriptionWarning, match="margin is not read: geoms touch where their surfaces meet"):
+        build(file)

@@ -388,8 +388,31 @@ def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") 
             r"weld 'weld1': body1 is 'c', but no body has this name",
         ),
         (
-            made(after='<equality><joint joint1="hinge" joint2="hinge" polycoef="0 1 2"/></equality>'),
+            made(after='<equality><joint joint1="hinge" joint2="hinge"/></equality>'),
+            r"joint 'joint1': joint1 and joint2 are both 'hinge'; name two",
+        ),
+        (
+            made(
+                more='<body name="c"><joint name="wrist"/><geom size="1"/></body>',
+                after='<equality><joint joint1="hinge" joint2="wrist" polycoef="0 1 2"/></equality>',
+            ),
             r"joint 'joint1': polycoef",
+        ),
+        (
+            made(after='<equality><connect body1="b" body2="b" anchor="0 0 0"/></equality>'),
+            r"connect 'connect1': body1 and body2 are both 'b'; name two",
+        ),
+        (
+            made(after='<worldbody><joint name="free"/></worldbody>'),
+            r"<joint> is in <worldbody>, but the world does not move; put it in a <body>",
+        ),
+        (
+            made(more='<body name="world"><geom size="1"/></body>'),
+            r"body 'world': 'world' is the name of the world itself; give the body another name",
+        ),
+        (
+            made(after='<keyframe><key name="a"/>\n<key name="a"/></keyframe>'),
+            r"line 3: keyframe 'a': another keyframe at line 2 has the same name; names must be unique",
         ),
         (
             made(after='<equality><tendon name="e" tendon1="t"/></equality>'),
