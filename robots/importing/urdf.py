@@ -31,7 +31,7 @@ from robots.smoothing import with_bristles, with_resolved_friction
 from robots.stops import with_stops
 from sim_core.mechanism import GROUND, Actuator, Body, Joint, JointFriction, Mechanism, X
 from sim_core.mechanism.joints import JointKind
-from sim_core.mechanism.quantities import Vector3, value_of
+from sim_core.mechanism.quantities import value_of
 from sim_core.spatial import perpendicular_axes
 from sim_core.support.suggestion import did_you_mean
 
@@ -193,12 +193,13 @@ class Reader:
         if kind == "fixed":
             return Joint(kind=KINDS[kind], **common)
         if kind == "floating":
+            self._note_directions(element, np.eye(3), R)
             return Joint(kind=KINDS[kind], damping=self._floating_damping(element), **common)
         given = self._axis(element)
         axis = turned_axis(R, given)
         if kind == "planar":
             self._note_planar(element)
-            self._note_directions(element, axis, R @ np.transpose(perpendicular_axes(turned_axis(np.eye(3), given))))
+            self._note_directions(element, np.transpose(perpendicular_axes(axis)), R[:, :2])
         lower, upper = self._limits(element, kind)
         damping, friction = self._dynamics(element)
         return Joint(
@@ -223,18 +224,17 @@ class Reader:
             if element is not None and element.number(name, 0.0) != 0.0:
                 self.notes.add(element, f"{name} of a planar joint {what}")
 
-    def _note_directions(self, joint: Element, axis: Vector3, own: np.ndarray) -> None:
-        """Note if x and y of a planar joint are other directions than those of the joint's frame.
+    def _note_directions(self, joint: Element, found: np.ndarray, own: np.ndarray) -> None:
+        """Note if x and y of a planar joint, or x, y and z of a floating one, are no axes of the joint's frame.
 
-        axis  normal of the plane, in the parent's frame
-        own   (3, 2) directions of x and y in the joint's frame, expressed in the parent's frame
+        found  (3, n) directions in which the joint moves, in the parent's frame
+        own    (3, n) first axes of the joint's frame, in the parent's frame
         """
-        found = perpendicular_axes(axis)
-        if np.abs(np.transpose(found) - own).max() > UNIT:
-            x, y = ("(" + ", ".join(f"{part:.3g}" for part in along) + ")" for along in found)
-            self.notes.add(
-                joint, f"x and y of this planar joint lie along {x} and {y} of the parent, not of its own frame"
-            )
+        if np.abs(found - own).max() > UNIT:
+            along = ["(" + ", ".join(f"{part:.3g}" for part in each) + ")" for each in np.transpose(found)]
+            what = f"{('x and y', 'x, y and z')[len(along) - 2]} of this {joint.text('type')} joint"
+            where = f"{', '.join(along[:-1])} and {along[-1]} of the parent"
+            self.notes.add(joint, f"{what} lie along {where}, not of its own frame")
 
     def _axis(self, joint: Element) -> tuple[float, ...]:
         """Axis (3,) of a joint in the child's frame, of any length; the x axis if the joint has no <axis>."""
@@ -300,6 +300,9 @@ class Reader:
                 f"friction is {friction.coulomb:g}; a floating joint cannot have dry friction; set it to 0, or pass "
                 "friction=ignore"
             )
+        if damping != 0.0:
+            units = "N s/m for its translation and in N m s/rad for its rotation"
+            self.notes.add(joint.child("dynamics"), f"damping of a floating joint is read in {units}")
         if joint.optional("limit") is not None:
             self.notes.add(joint.child("limit"), "<limit> of a floating joint is not read: URDF has none")
         return damping

@@ -140,7 +140,10 @@ def test_the_damping_of_a_floating_joint_is_read_and_its_friction_refused(write:
     def file(dynamics: str) -> str:
         return write(link("a"), link("b"), joint("loose", "a", "b", "floating", more=f"<dynamics {dynamics}/>"))
 
-    with pytest.warns(DescriptionWarning, match="<limit> of a floating joint is not read"):
+    with (
+        pytest.warns(DescriptionWarning, match="<limit> of a floating joint is not read"),
+        pytest.warns(DescriptionWarning, match="damping of a floating joint is read in N s/m for its translation and"),
+    ):
         assert build(file('damping="0.3"')).joint("loose").damping == 0.3
     with pytest.raises(
         InvalidRequest, match=r"joint 'loose': <dynamics>: friction is 0.2; a floating joint cannot have dry"
@@ -149,17 +152,33 @@ def test_the_damping_of_a_floating_joint_is_read_and_its_friction_refused(write:
     assert build(file('damping="0.3" friction="0.2"'), friction="ignore").joint("loose").friction is None
 
 
-@pytest.mark.parametrize(("rpy", "is_named"), [("0 0 0", False), ("0 0 0.5", True), ("0.3 0 0", True)])
-def test_a_planar_joint_says_where_its_directions_are_not_those_of_its_frame(
-    rpy: str, is_named: bool, tmp_path: Path
+@pytest.mark.parametrize(
+    ("kind", "rpy", "axis", "line"),
+    [
+        ("planar", "0 0 0", "0 0 1", ""),
+        ("planar", "0 0 0.5", "0 0 1", "x and y of this planar joint lie along (1, 0, 0) and (0, 1, 0) of the parent"),
+        ("planar", "0.3 0 0", "0 0 1", "x and y of this planar joint lie along"),
+        ("planar", "0 0 0", "1 2 3", "x and y of this planar joint lie along"),
+        ("floating", "0 0 0", "1 0 0", ""),
+        (
+            "floating",
+            "0 0 0.5",
+            "1 0 0",
+            "x, y and z of this floating joint lie along (1, 0, 0), (0, 1, 0) and (0, 0, 1)",
+        ),
+    ],
+)
+def test_a_planar_or_floating_joint_says_where_its_directions_are_not_those_of_its_frame(
+    kind: str, rpy: str, axis: str, line: str, tmp_path: Path
 ) -> None:
     file, inertia = tmp_path / "sled.urdf", '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
     file.write_text(
         f'<robot name="a"><link name="base"/><link name="sled"><inertial><mass value="1"/>{inertia}</inertial></link>'
-        f'<joint name="floor" type="planar"><origin rpy="{rpy}"/><axis xyz="0 0 1"/><parent link="base"/>'
+        f'<joint name="floor" type="{kind}"><origin rpy="{rpy}"/><axis xyz="{axis}"/><parent link="base"/>'
         '<child link="sled"/></joint></robot>'
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         build(str(file))
-    assert any("x and y of this planar joint lie along" in str(each.message) for each in caught) == is_named
+    said = [str(each.message) for each in caught if "lie along" in str(each.message)]
+    assert [line in each for each in said] == [True] * bool(line)
