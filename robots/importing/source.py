@@ -22,6 +22,11 @@ def {name}() -> Mechanism:
 '''
 
 
+def function_name(robot: str) -> str:
+    """Name of the function that returns a robot: the robot's name, with _ after a keyword of Python."""
+    return f"{robot}_" if keyword.iskeyword(robot) else robot
+
+
 def python_source(mechanism: Mechanism, name: str, about: str) -> str:
     """Source of a Python file with a function `name` that returns a mechanism equal to the given one.
 
@@ -30,7 +35,7 @@ def python_source(mechanism: Mechanism, name: str, about: str) -> str:
     """
     classes: set[str] = set()
     about = about.replace("\\", "/").replace('"', "'")
-    name = f"{name}_" if keyword.iskeyword(name) else name
+    name = function_name(name)
     text = _written(mechanism, 1, classes)
     return FUNCTION.format(about=about, name=name, classes=", ".join(sorted(classes)), mechanism=text)
 

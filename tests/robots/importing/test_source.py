@@ -23,6 +23,17 @@ def test_the_written_function_returns_an_equal_mechanism(
     assert capsys.readouterr().out == Path("arm.py").read_text()
 
 
+def test_a_file_with_the_name_of_a_keyword_gives_a_function_that_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("class.urdf").write_text(Path(BENCH_ARM).read_text())
+    assert run(["robot", "import", "class.urdf", "--output", "arm.py"]) == 0
+    reference = capsys.readouterr().out.partition(": ")[0]
+    assert reference == "arm.py:class_"
+    assert build(reference) == build("class.urdf")
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

@@ -193,7 +193,7 @@ def import_robot(
     simulated without this conversion.
     """
     from robots.files import MODELS, is_model_file, robot_name
-    from robots.importing.source import python_source
+    from robots.importing.source import function_name, python_source
 
     if not is_model_file(file):
         raise InputError(f"{file!r} is no model file; give a file with a name that ends with {' or '.join(MODELS)}")
@@ -210,7 +210,7 @@ def import_robot(
         raise InputError(f"--output {output}: {error.strerror}") from error
     moving = [joint for joint in mechanism.joints if joint.kind != "fixed"]
     counts = (len(part) for part in (mechanism.bodies, moving, mechanism.actuators))
-    print_line("{}: {} bodies, {} moving joints, {} actuators".format(f"{output}:{name}", *counts))
+    print_line("{}: {} bodies, {} moving joints, {} actuators".format(f"{output}:{function_name(name)}", *counts))
 
 
 def _require_place(output: Path | None, robot: str) -> None:
