@@ -35,9 +35,10 @@ def with_resolved_friction(mechanism: Mechanism, owner: str) -> Mechanism:
     least, most = (f"{bound(smoothed.values()):g}" for bound in (min, max))
     speeds = least if least == most else f"{least} to {most}"
     more = f" and {len(smoothed) - SHOWN} more" if len(smoothed) > SHOWN else ""
+    named = f"joint{'s' * (len(smoothed) > 1)} {', '.join(map(repr, [*smoothed][:SHOWN]))}{more}"
     warnings.warn(
-        f"{owner}: the Coulomb friction of the joints {', '.join(map(repr, [*smoothed][:SHOWN]))}{more} is smoothed at "
-        f"speeds below {speeds} rad/s or m/s, at which a loaded joint creeps; the default speed, {DEFAULT:g}, would "
+        f"{owner}: the Coulomb friction of the {named} is smoothed at speeds below {speeds} rad/s or m/s, at which a "
+        f"loaded joint creeps; the default speed, {DEFAULT:g}, would "
         "need a time step below 1 ms, because these joints have little inertia; with friction=bristles loaded joints "
         "stick, and friction=ignore leaves the friction out",
         DescriptionWarning,

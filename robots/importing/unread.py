@@ -66,7 +66,9 @@ def note_unread(robot: Element, notes: Notes) -> None:
 def _check_children(owner: Element, notes: Notes) -> None:
     present = [child.tag for child in owner.children]
     for child in owner.children:
-        if child.tag in UNREAD:
+        if child.tag == "loop_joint":
+            child.fail("a closed loop is not supported in URDF; write the robot as MJCF, and the loop as <equality>")
+        elif child.tag in UNREAD:
             notes.add(child, UNREAD[child.tag])
         elif child.tag not in CHILDREN[owner.tag]:
             if meant := _misspelt(child.tag, CHILDREN[owner.tag], present):

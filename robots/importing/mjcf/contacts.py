@@ -193,7 +193,7 @@ class Contacts:
         for holder in self._root.all("contact"):
             for child in holder.all("pair"):
                 element = self._defaults.applied(child)
-                element.label = f"pair {element.attributes.get('name', '')!r}"
+                element.label = f"pair {element.attributes['name']!r}" if "name" in element.attributes else "<pair>"
                 sides = []
                 for key in ("geom1", "geom2"):
                     name = element.text(key)
@@ -239,7 +239,8 @@ class Contacts:
         kinds = first.geom.kind, other.geom.kind
         if kinds[0] not in ROUND or (kinds[1] != "plane" and kinds[0] != "sphere") or kinds[1] not in ("plane", *ROUND):
             where = b.geom.element if element is None else element
-            self._note(where, f"contacts of a {kinds[0]} with a {kinds[1]} are not read: the two do not touch")
+            these, those = (f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in kinds)
+            self._note(where, f"contacts of {these} with {those} are not read: the two do not touch")
             return []
         softness = self._softness(a, b, element)
         pair = element.attributes.get("name", "") if element is not None else ""

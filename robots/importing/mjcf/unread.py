@@ -36,7 +36,7 @@ CONSTRAINTS = ("contact", "equality", "limit", "frictionloss")  # flags that the
 # {part: [(attributes that are not read, what holds in their place)]}
 NOT_READ = {
     "option": [
-        ("timestep integrator", "the launch file gives them"),
+        ("timestep integrator", "the launch file gives step and stepper"),
         ("cone impratio noslip_iterations", "contacts are forces, see the documentation of MJCF"),
     ],
     "limit": [("margin solreflimit solimplimit", "stops begin at the limits, with a stiffness of their own")],

@@ -208,7 +208,10 @@ def test_pairs_and_properties_that_are_not_read_are_named_with_their_line(tmp_pa
     ("contact", "line"),
     [
         ('<exclude body1="a" body2="trunk"/>', r"<exclude>: no body is named 'a'"),
-        ('<pair geom1="ball" geom2="floo"/>', r"geom2 is 'floo', and no geom has this name; did you mean 'floor'"),
+        (
+            '<pair geom1="ball" geom2="floo"/>',
+            r"<pair>: geom2 is 'floo', and no geom has this name; did you mean 'floor'",
+        ),
         ('<flex geom1="ball"/>', r"<flex>: this element is not supported in <contact>; write <pair> or <exclude>"),
     ],
 )

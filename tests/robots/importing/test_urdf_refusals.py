@@ -161,6 +161,10 @@ def refusal(file: str, **parameters: str) -> str:
         ),
         ((*TWO, joint("hinge", "a", "b", kind="fixed")), r"line 2: <robot>: no joint moves"),
         (("",), r"line 2: <robot>: the file has no <link>"),
+        (
+            (*TWO, HINGE, '<loop_joint name="l"/>'),
+            r"<loop_joint>: a closed loop is not supported in URDF",
+        ),
         (('<xacro:include filename="x"/>', *TWO, HINGE), r"this file is a xacro macro file; expand it first"),
     ],
 )

@@ -41,8 +41,8 @@ def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[An
         chosen = with_joint_coordinates(name, given) if as_tree else given
         return build(name, **chosen), _choices(builder(name))
     except (TypeError, ValueError) as error:
-        owner = f"robot {name!r}"
-        raise InputError(str(error) if str(error).startswith(owner) else f"{owner}: {error}") from error
+        named = str(error).startswith("robot ")  # also by the path of its file
+        raise InputError(str(error) if named else f"robot {name!r}: {error}") from error
 
 
 def _choices(builder: Any) -> dict[str, Any]:
