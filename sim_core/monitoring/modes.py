@@ -213,6 +213,7 @@ class FastestMode:
         line = (
             f"the fastest mode of {name!r}{where}, {what} by {element}, {fate} with {stepper.name} at "
             f"{1e3 * step:.4g} ms; use a step of at most {1e3 * most:.3g} ms"
+            + (", and a smaller one for harder impacts" if "contact " in element or "stop " in element else "")
         )
         return StepTooLarge(rate, element, most, line)
 
