@@ -114,10 +114,7 @@ class Angles:
     """
 
     def __init__(self, compiler: dict[str, str], where: Element) -> None:
-        unit = compiler.get("angle", "degree")
-        if unit not in ("degree", "radian"):
-            where.fail(f"compiler angle is {unit!r}; it must be degree or radian")
-        self.unit = math.pi / 180.0 if unit == "degree" else 1.0
+        self.unit = 1.0 if compiler.get("angle") == "radian" else math.pi / 180.0
         self._sequence = compiler.get("eulerseq", "xyz")
         if len(self._sequence) != 3 or {*self._sequence.lower()} - {*"xyz"}:
             where.fail(f"compiler eulerseq is {self._sequence!r}; it must be three of the letters xyzXYZ")

@@ -53,7 +53,7 @@ def _check_attributes(parent: str, child: Element, notes: Notes) -> None:
         _report_attribute(child, name, known, notes)
     for name, value in child.attributes.items():
         words = ENABLING if child.tag == "flag" else WORDS.get(name, "")
-        if words and name in known.split() and value.strip() not in words.split():
+        if words and name in known.split() and value not in words.split():
             allowed = ", ".join(words.split())
             child.fail(f"{name} is {value!r}; it must be one of {allowed}{did_you_mean(value, words.split())}")
 
