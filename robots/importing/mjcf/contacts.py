@@ -150,8 +150,7 @@ class Contacts:
         self._names = names
         self._numbers = ContactNumbers(root)
         self._soft: dict[str, Softness] = {}  # of the contacts without exact numbers, by name
-        self._noted: set[tuple[object, ...]] = set()  # lines and attributes of elements, messages
-        self._attributes_noted: set[tuple[object, ...]] = set()  # lines and attributes of elements
+        self._noted: set[tuple[object, ...]] = set()  # lines and attributes of elements, and what was noted of them
 
     def added_to(self, mechanism: Mechanism, reference: Sequence[float]) -> Mechanism:
         """The mechanism with the contacts of the file.
@@ -271,16 +270,19 @@ class Contacts:
 
     def _note(self, element: Element, message: str) -> None:
         """Add a note about an element, once: calls with the same element and message again have no effect."""
-        key = (element.line, *element.attributes.items(), message)  # elements are copies, and may share a line
-        if key not in self._noted:
-            self._noted.add(key)
+        if self._is_first(element, message):
             self._notes.add(element, message)
 
     def _note_attributes(self, element: Element) -> None:
-        key = (element.line, *element.attributes.items())
-        if key not in self._attributes_noted:
-            self._attributes_noted.add(key)
+        if self._is_first(element, "attributes"):
             note_attributes(element, "contact", self._notes)
+
+    def _is_first(self, element: Element, what: str) -> bool:
+        """Whether this is the first call with these arguments. Elements are copies, and several may share a line."""
+        key = (element.line, *element.attributes.items(), what)
+        is_first = key not in self._noted
+        self._noted.add(key)
+        return is_first
 
     def _softness(self, a: Surface, b: Surface, element: Element | None) -> Softness:
         """Friction, solref and solimp of a pair of geoms.
