@@ -58,12 +58,9 @@ class Lifted:
     def written_out(self, expression: ca.SX) -> ca.SX:
         """`expression` with all lifted symbols replaced by the subexpressions they stand for."""
         places = self.needed_by([expression])
-        values: list[ca.SX] = []
-        for place in places:
-            before = [self.symbols[other] for other in places[: len(values)]]
-            values.append(ca.substitute([self.values[place]], before, values)[0] if values else self.values[place])
-        symbols = [self.symbols[place] for place in places]
-        return ca.substitute([expression], symbols, values)[0] if places else expression
+        symbols, values = [self.symbols[place] for place in places], [self.values[place] for place in places]
+        # a lifted value depends on earlier ones only
+        return ca.substitute_inplace(symbols, values, [expression], False)[1][0] if places else expression
 
 
 @dataclass(frozen=True)

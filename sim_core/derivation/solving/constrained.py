@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import casadi as ca
+import numpy as np
 
 from sim_core.derivation.solving.elimination import Entries, Factor, dense, entries_of, factorize, sparse
 
@@ -255,6 +256,11 @@ def diagonal_of_S(M: ca.SX, J: ca.SX, weights: dict[int, ca.SX]) -> list[ca.SX]:
     weights  {index of a unit-norm row: weight w}; a unit-norm row J_n is a row of J that keeps the Euler parameters of
              a body at norm 1
     """
+    if ca.veccat(M, J, *weights.values()).is_constant():
+        numbers, rows = np.array(ca.DM(M)), np.array(ca.DM(J))
+        for row, weight in weights.items():
+            numbers += float(weight) * np.outer(rows[row], rows[row])
+        return [ca.SX(value) for value in np.einsum("ij,ji->i", rows, np.linalg.solve(numbers, rows.T)).tolist()]
     factor = factorize_constrained(M, J, Regularization([], weights))
     inverse = factor.mass.inverse_diagonal
     return [sum((value * value * inverse[k] for k, value in reach.items()), ca.SX(0)) for reach in factor.Y]
