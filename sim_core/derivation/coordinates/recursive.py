@@ -7,14 +7,11 @@ linear velocities. [LuhWalkerPaul1980]
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import reduce
-
 import casadi as ca
 
-from sim_core.derivation.coordinates.absolute import inertia_matrix
+from sim_core.derivation.coordinates.inertia import Inertia
 from sim_core.derivation.coordinates.orientations import quasi_velocities
-from sim_core.derivation.coordinates.tree import Link, Mounted, Tree, coordinate_names, frames_of, tree_of
+from sim_core.derivation.coordinates.tree import Link, Tree, coordinate_names, frames_of, tree_of
 from sim_core.derivation.symbols import Lifted, Motion, Symbols, symbols_for
 from sim_core.mechanism.description import Mechanism
 
@@ -31,69 +28,10 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
         return quasi.B.T @ newton_euler(tree, mechanism, quasi.symbols, quasi.B @ a + quasi.bias)
 
     f = -inertial(ca.SX(len(names), 1))
-    M = _composite_inertia(tree.links, symbols)
+    M = _composite_inertia(tree, symbols)
     M = M if quasi is None else quasi.B.T @ M @ quasi.B
     frames = frames_of(tree, symbols if quasi is None else quasi.symbols)
     return symbols, Motion(names, frames, M, f, inertial, tree.twins)
-
-
-@dataclass
-class _Inertia:
-    """Inertia of a link: mass m, first moment of mass h, and inertia I about the origin of the link's frame."""
-
-    m: ca.SX
-    h: ca.SX
-    I: ca.SX
-
-    def times(self, w: ca.SX, v: ca.SX) -> tuple[ca.SX, ca.SX]:
-        """(moment about the frame's origin, force), (3,) each: the spatial inertia times the motion vector (w, v).
-
-        w, v  angular part and linear part (3,) of the motion vector
-        """
-        return self.I @ w + ca.cross(self.h, v), self.m * v - ca.cross(self.h, w)
-
-    def expressed_in(self, p: ca.SX, R: ca.SX) -> _Inertia:
-        """The same inertia expressed in a new frame.
-
-        p, R  position and rotation of the present frame in the new frame
-        """
-        h = R @ self.h
-        turned = R @ self.I
-        outer = h @ p.T
-        reach = ca.dot(2 * h + self.m * p, p)
-        moved = ca.SX(3, 3)
-        for i in range(3):
-            for j in range(i + 1):
-                entry = ca.dot(turned[i, :].T, R[j, :].T) - outer[i, j] - outer[j, i] - self.m * p[i] * p[j]
-                moved[i, j] = moved[j, i] = entry + reach if i == j else entry
-        return _Inertia(self.m, h + self.m * p, moved)
-
-    def translated(self, p: ca.SX) -> _Inertia:
-        """The same inertia expressed in a new frame with parallel axes.
-
-        p  position of the present frame's origin in the new frame
-        """
-        outer = self.h @ p.T
-        shift = (2 * ca.dot(self.h, p) + self.m * ca.dot(p, p)) * ca.SX.eye(3)
-        moved = self.I + shift - outer - outer.T - self.m * (p @ p.T)
-        return _Inertia(self.m, self.h + self.m * p, moved)
-
-    def plus(self, other: _Inertia) -> _Inertia:
-        """Sum of two inertias in the same frame."""
-        return _Inertia(self.m + other.m, self.h + other.h, self.I + other.I)
-
-
-def _inertia_of_body(mounted: Mounted, symbols: Symbols) -> _Inertia:
-    mass, c = ca.SX(symbols.number(mounted.body.mass)), ca.DM(mounted.body.center_of_mass)
-    offset = ca.skew(c)
-    alone = _Inertia(mass, mass * c, inertia_matrix(mounted.body, symbols) - mass * (offset @ offset))
-    return alone.expressed_in(ca.SX(mounted.p), ca.SX(mounted.R))
-
-
-def _inertia_of(link: Link, symbols: Symbols) -> _Inertia:
-    nothing = _Inertia(ca.SX(0), ca.SX(3, 1), ca.SX(3, 3))
-    bodies = [_inertia_of_body(mounted, symbols) for mounted in link.mounted]
-    return reduce(_Inertia.plus, bodies[1:], bodies[0]) if bodies else nothing
 
 
 class _Border:
@@ -136,7 +74,7 @@ class _Border:
         F = self._lift(index, link.R_PJ @ self._lift(index, F))
         return self._lift(index, link.R_PJ @ n) + ca.cross(link.p_PJ, F), F
 
-    def inertia(self, index: int, own: _Inertia) -> _Inertia:
+    def inertia(self, index: int, own: Inertia) -> Inertia:
         """Inertia expressed in the parent's frame, for the inertia `own` in the frame of link `index`."""
         link = self._links[index]
         if link.twin < 0:
@@ -144,13 +82,13 @@ class _Border:
         here = self._lift_inertia(index, own.expressed_in(link.p_JL, link.R_JL))
         return self._lift_inertia(index, here.expressed_in(ca.SX(3, 1), ca.SX(link.R_PJ))).translated(ca.SX(link.p_PJ))
 
-    def _lift_inertia(self, index: int, inertia: _Inertia) -> _Inertia:
+    def _lift_inertia(self, index: int, inertia: Inertia) -> Inertia:
         h, lower = self._lift(index, inertia.h), self._lift(index, ca.tril(inertia.I))
         I = ca.SX(3, 3)
         for i in range(3):
             for j in range(i + 1):
                 I[i, j] = I[j, i] = lower[i, j]
-        return _Inertia(inertia.m, h, I)
+        return Inertia(inertia.m, h, I)
 
     def close(self) -> None:
         """Record which intermediate results (lifted values) of twin branches correspond to each other.
@@ -168,15 +106,15 @@ def newton_euler(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -
     [LuhWalkerPaul1980]
     """
     links = tree.links
-    wrenches = _wrenches(links, mechanism, symbols, a)
+    wrenches = _wrenches(tree, mechanism, symbols, a)
     return ca.vertcat(
         *[ca.dot(link.s_w, n) + ca.dot(link.s_v, F) for link, (n, F) in zip(links, wrenches, strict=True)]
     )
 
 
-def _wrenches(links: list[Link], mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> list[tuple[ca.SX, ca.SX]]:
+def _wrenches(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> list[tuple[ca.SX, ca.SX]]:
     """Wrench (moment about the link's origin, force) that the parent exerts on each link, in the link's frame."""
-    zero, border = ca.SX(3, 1), _Border(links, symbols.lifted)
+    links, zero, border = tree.links, ca.SX(3, 1), _Border(tree.links, symbols.lifted)
     # angular velocity, angular acceleration, acceleration of the origin minus gravity
     ground = (zero, zero, ca.SX(-ca.DM(mechanism.gravity)))
     motions: list[tuple[ca.SX, ca.SX, ca.SX]] = []
@@ -198,7 +136,7 @@ def _wrenches(links: list[Link], mechanism: Mechanism, symbols: Symbols, a: ca.S
     found = [(zero, zero) for _ in links]
     for index in reversed(range(len(links))):
         link, (w, dw, a_O) = links[index], motions[index]
-        inertia = _inertia_of(link, symbols)
+        inertia = tree.inertias[index]
         F = found[index][1] + inertia.m * a_O + spins[index] @ inertia.h
         n = found[index][0] + inertia.I @ dw + _gyroscopic(inertia.I, w) + ca.cross(inertia.h, a_O)
         found[index] = (n, F)
@@ -237,12 +175,12 @@ def _gyroscopic(I: ca.SX, w: ca.SX) -> ca.SX:
     )
 
 
-def _composite_inertia(links: list[Link], symbols: Symbols) -> ca.SX:
+def _composite_inertia(tree: Tree, symbols: Symbols) -> ca.SX:
     """Mass matrix M (n_q, n_q) in joint coordinates. [Featherstone2008, table 6.2]
 
     Entries that couple links of different branches are structural zeros.
     """
-    composite, border = [_inertia_of(link, symbols) for link in links], _Border(links, symbols.lifted)
+    links, composite, border = tree.links, list(tree.inertias), _Border(tree.links, symbols.lifted)
     M = ca.SX(len(links), len(links))
     for j in reversed(range(len(links))):
         link = links[j]

@@ -8,22 +8,11 @@ from functools import cached_property
 import casadi as ca
 
 from sim_core import spatial
+from sim_core.derivation.coordinates.inertia import Inertia, Mounted, inertia_of
 from sim_core.derivation.coordinates.orientations import rotation_of
 from sim_core.derivation.symbols import Frame, Symbols, ground_frame
 from sim_core.mechanism.description import GROUND, Body, Joint, Mechanism
 from sim_core.mechanism.joints import ORIENTED
-
-
-@dataclass(frozen=True)
-class Mounted:
-    """A body fixed to a link: the body, its position p (3,), m, and its rotation R (3, 3) in the link's frame.
-
-    Both are constant. R is the rotation matrix from the body's axes to the link's axes.
-    """
-
-    body: Body
-    p: ca.DM
-    R: ca.DM
 
 
 @dataclass(frozen=True)
@@ -37,8 +26,9 @@ class Link:
     p_PJ, R_PJ  constant pose of the joint in the parent link's frame
     p_JL, R_JL  pose of the link's frame in the joint's frame; a function of the joint position
     s_w, s_v    angular and linear velocity of the link's frame per unit of joint velocity, in the link's axes
-    twin        index of the link that begins another branch of equal structure on the same parent; -1 if there is no
-                such branch
+    twin        index of the corresponding link of a twin branch, which is another branch of equal structure on the same
+                parent, if this link begins a branch, or if the poses p_PJ, R_PJ of the two links have different zeros
+                or ones; otherwise -1
     mounted     on the last link of a joint, the joint's child body and the bodies fixed to this body; otherwise empty
     """
 
@@ -82,12 +72,15 @@ class Place:
 class Tree:
     """Links of a mechanism and the bodies fixed to them.
 
-    links   links in the order of the coordinates
-    places  {body: the link to which the body is fixed, and its constant pose in this link's frame}
-    twins   pairs of indices of corresponding links in twin branches, two branches of equal structure on one parent link
+    links     links in the order of the coordinates
+    inertias  inertia of the bodies on each link
+    places    {body: the link to which the body is fixed, and its constant pose in this link's frame}
+    twins     pairs of indices of corresponding links in twin branches, which are two branches of equal structure on one
+              parent link
     """
 
     links: list[Link]
+    inertias: list[Inertia]
     places: dict[str, Place]
     twins: list[tuple[int, int]]
 
@@ -114,8 +107,9 @@ def tree_of(mechanism: Mechanism, symbols: Symbols) -> Tree:
         place = places[joint.child]
         if place.link >= 0:
             links[place.link].mounted.append(Mounted(body, place.p, place.R))
-    links, twins = with_twins(links)
-    return Tree(links, places, twins)
+    inertias = [inertia_of(link.mounted, symbols) for link in links]
+    links, twins = with_twins(links, inertias)
+    return Tree(links, inertias, places, twins)
 
 
 def _fixed_place(joint: Joint, before: Place) -> Place:
@@ -180,7 +174,7 @@ def _oriented_links(joint: Joint, at: tuple[int, ca.DM, ca.DM], index: int, symb
     return links
 
 
-def with_twins(links: list[Link]) -> tuple[list[Link], list[tuple[int, int]]]:
+def with_twins(links: list[Link], inertias: list[Inertia]) -> tuple[list[Link], list[tuple[int, int]]]:
     """(the links with their attribute `twin` set, pairs of indices of corresponding links in twin branches).
 
     Twin branches are two branches of equal structure on one parent link.
@@ -188,45 +182,65 @@ def with_twins(links: list[Link]) -> tuple[list[Link], list[tuple[int, int]]]:
     children: dict[int, list[int]] = {}
     for index, link in enumerate(links):
         children.setdefault(link.parent, []).append(index)
+    kinds = _kinds_of_branches(links, children, inertias)
     waiting: dict[tuple[int, str], int] = {}
     pairs: list[tuple[int, int]] = []
     found = list(links)
     for index, link in enumerate(links):
         if any(index in pair for pair in pairs) or not children.get(index):
             continue
-        key = (link.parent, _kind_of_branch(links, children, index))
+        key = (link.parent, kinds[index])
         if key not in waiting:
             waiting[key] = index
             continue
         other = waiting.pop(key)
-        branches = _branch(children, other), _branch(children, index)
+        branches = _branch(children, kinds, other), _branch(children, kinds, index)
         if any(link in pair for pair in pairs for link in branches[0]):
             continue
-        pairs += list(zip(*branches, strict=True))
-        found[other], found[index] = replace(links[other], twin=index), replace(link, twin=other)
+        for left, right in zip(*branches, strict=True):
+            pairs.append((left, right))
+            if left == other or _kind_of_pose(links[left]) != _kind_of_pose(links[right]):
+                found[left], found[right] = replace(links[left], twin=right), replace(links[right], twin=left)
     return found, pairs
 
 
-def _branch(children: dict[int, list[int]], root: int) -> list[int]:
-    return [root, *[index for child in children.get(root, []) for index in _branch(children, child)]]
+def _branch(children: dict[int, list[int]], kinds: list[str], root: int) -> list[int]:
+    """Indices of the links of the branch that begins with link `root`, in the same order for twin branches."""
+    following = sorted(children.get(root, []), key=lambda child: kinds[child])
+    return [root, *[index for child in following for index in _branch(children, kinds, child)]]
 
 
-def _kind_of_branch(links: list[Link], children: dict[int, list[int]], root: int) -> str:
-    """Text that describes a branch; equal texts mean that the generated code of the branches is identical.
+def _kind_of_pose(link: Link) -> list[float]:
+    """Numbers that describe the pose of a link's joint in the parent link's frame.
 
-    The text contains the axes of the links and the rotation matrices of the bodies on the links. Of masses, inertias
-    and all other transforms, it contains only which entries are zero.
-
-    root  index of the link with which the branch begins
+    Equal numbers mean that the generated code, with the numbers of the pose folded in, is identical.
     """
-    link = links[root]
-    bodies = [
-        [str(mounted.R), [value != 0.0 for value in (*mounted.p.full().ravel(), *_numbers(mounted.body))]]
-        for mounted in link.mounted
-    ]
-    below = sorted(_kind_of_branch(links, children, child) for child in children.get(root, []))
-    local = [str(link.s_w), str(link.s_v), link.p_JL.sparsity().row(), link.R_JL.sparsity().get_triplet()]
-    return str([local, bodies, below])
+    turn = [value if value in (-1.0, 0.0, 1.0) else 2.0 for value in link.R_PJ.full().ravel()]
+    return [*turn, *(float(value != 0.0) for value in link.p_PJ.full().ravel())]
+
+
+def _kinds_of_branches(links: list[Link], children: dict[int, list[int]], inertias: list[Inertia]) -> list[str]:
+    """Texts that describe the branches that begin with the links, one text per link.
+
+    Equal texts mean that the generated code of the branches is identical. A text contains the axes of the links of the
+    branch. Of their inertias and of all transforms, it contains only which entries are zero. For bodies whose mass or
+    inertia is a parameter, it contains the rotation matrices of the bodies and which of their numbers are zero.
+    """
+    kinds = [""] * len(links)
+    for index in reversed(range(len(links))):  # children before parents
+        link = links[index]
+        below = sorted(kinds[child] for child in children.get(index, []))
+        local = [str(link.s_w), str(link.s_v), link.p_JL.sparsity().row(), link.R_JL.sparsity().get_triplet()]
+        kinds[index] = str([local, _kind_of_inertia(inertias[index], link.mounted), below])
+    return kinds
+
+
+def _kind_of_inertia(whole: Inertia, mounted: list[Mounted]) -> list[object]:
+    entries = ca.vertcat(whole.m, whole.h, ca.vec(whole.I))
+    if entries.is_constant():  # the bodies become one
+        return [value != 0.0 for value in ca.DM(entries).full().ravel()]
+    return [[str(each.R), [value != 0.0 for value in (*each.p.full().ravel(), *_numbers(each.body))]]
+            for each in mounted]  # fmt: skip
 
 
 def _numbers(body: Body) -> tuple[object, ...]:
