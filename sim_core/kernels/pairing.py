@@ -165,13 +165,15 @@ def _regrouped(program: Program, twins: Mapping[str, Twins]) -> Program:
             if {LEFT, RIGHT} <= {sides[term] for _, term in terms}:
                 sums[index] = terms
                 skipped |= within
+    if not sums:
+        return program
     for index, node in enumerate(nodes):
         if index in skipped:
             continue
         if index in sums:
             new[index] = _sum(builder, [(sign, new[term], sides[term]) for sign, term in sums[index]])
         else:
-            new[index] = builder.add(node._replace(args=tuple(new[arg] for arg in node.args)))
+            new[index] = builder.add(Node(node.op, tuple([new[arg] for arg in node.args]), node.value, node.place))
     results = {place: new[old] for place, old in program.results.items()}
     return rebuilt(replace(program, nodes=builder.nodes, results=results))
 

@@ -9,7 +9,6 @@ result `lifted_values`. A program puts value k in the place of symbol k.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -127,8 +126,6 @@ def program_of(function: ca.Function) -> Program:
             work[to[0]] = builder.const(function.instruction_constant(k))
         else:
             work[to[0]] = _operation(builder, operation, [work[index] for index in of])
-    nodes = [Node("lift", (lifted[node.place[0]],), place=node.place) if node.op == "lift" else node
-             for node in builder.nodes]  # fmt: skip
     sizes = []
     for result, name in enumerate(outputs):
         sparsity = function.sparsity_out(result)
@@ -139,8 +136,9 @@ def program_of(function: ca.Function) -> Program:
         sizes.append(sparsity.numel())
         for element in range(sparsity.numel()):
             if (result, element) not in results:
-                results[result, element] = len(nodes)
-                nodes.append(Node("const"))
+                results[result, element] = builder.const(0.0)
+    nodes = [Node("lift", (lifted[node.place[0]],), place=node.place) if node.op == "lift" else node
+             for node in builder.nodes]  # fmt: skip
     whole = Program(function.name(), tuple(inputs), tuple(sizes), nodes, results)
     return _with_shared_reciprocals(rebuilt(whole))
 
@@ -162,45 +160,40 @@ def _operation(builder: Builder, operation: int, args: list[int]) -> int:
 
 
 def rebuilt(program: Program) -> Program:
-    """The program without the nodes that no result needs; other nodes are in the order in which results need them."""
-    builder, new = Builder(), dict[int, int]()
-    for root in program.results.values():
-        for old in _needed(program.nodes, root, new):
-            node = program.nodes[old]
-            args = tuple(new[arg] for arg in node.args)
-            new[old] = builder.add(Node(node.op, args, node.value, node.place))
-    results = {place: new[old] for place, old in program.results.items()}
-    return Program(program.name, program.input_names, program.result_sizes, builder.nodes, results)
+    """The program without the nodes that no result needs; other nodes are in the order in which results need them.
 
-
-def _needed(nodes: list[Node], root: int, done: dict[int, int]) -> Iterable[int]:
-    """Yield the nodes on which `root` depends and then `root`, except those in `done`; arguments come first.
-
-    The caller must add each node to `done` before the iteration continues.
+    No two nodes of the program may be equal.
     """
-    stack = [root]
-    open_nodes: set[int] = set()
-    while stack:
-        top = stack[-1]
-        if top in done:
-            stack.pop()
-            continue
-        waiting = [arg for arg in nodes[top].args if arg not in done]
-        if not waiting:
-            stack.pop()
-            open_nodes.discard(top)
-            yield top
-            continue
-        if top in open_nodes and any(arg in open_nodes for arg in waiting):
-            raise ValueError(
-                f"intermediate value {top} of the kernel depends on itself; its expressions must not be circular"
-            )
-        open_nodes.add(top)
-        stack += reversed(waiting)
+    nodes, kept, new = program.nodes, list[Node](), [-1] * len(program.nodes)
+    for root in program.results.values():
+        stack, waiting_for = [root], set[int]()
+        while stack:
+            top = stack[-1]
+            if new[top] >= 0:
+                stack.pop()
+                continue
+            op, args, value, place = nodes[top]
+            missing = [arg for arg in args if new[arg] < 0]
+            if not missing:
+                stack.pop()
+                waiting_for.discard(top)
+                new[top] = len(kept)
+                kept.append(Node(op, tuple([new[arg] for arg in args]), value, place))
+                continue
+            if top in waiting_for and not waiting_for.isdisjoint(missing):
+                raise ValueError(
+                    f"intermediate value {top} of the kernel depends on itself; its expressions must not be circular"
+                )
+            waiting_for.add(top)
+            stack += reversed(missing)
+    results = {place: new[old] for place, old in program.results.items()}
+    return Program(program.name, program.input_names, program.result_sizes, kept, results)
 
 
 def _with_shared_reciprocals(program: Program) -> Program:
     divisors = Counter(node.args[1] for node in program.nodes if node.op == "fdiv")
+    if all(count == 1 for count in divisors.values()):
+        return program
     builder, new = Builder(), dict[int, int]()
     for old, node in enumerate(program.nodes):
         args = tuple(new[arg] for arg in node.args)
