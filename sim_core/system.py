@@ -379,10 +379,11 @@ def assemble(mechanism: Mechanism) -> System:
 def _compiled(mechanism: Mechanism, key: str) -> Library:
     """Derive and compile the kernels of a mechanism and store them in the cache under `key`."""
     from sim_core.derivation.equations import derive
-    from sim_core.kernels.tables import module_with_tables
+    from sim_core.kernels.side_by_side import objects_of
+    from sim_core.kernels.tables import modules_with_tables
 
     derivation = derive(mechanism)
     symbols = [native.symbol_name(*name.split(".")) for name in derivation.functions]
     manifest = {"key": key, "mechanism": mechanism.name, "symbols": symbols, "facts": derivation.facts}
-    ir = module_with_tables(derivation.functions, derivation.twins, derivation.uses, derivation.tables)
-    return native.compile_module(ir, cast(dict[str, Any], manifest), key)
+    modules = modules_with_tables(derivation.functions, derivation.twins, derivation.uses, derivation.tables)
+    return native.keep(objects_of(modules), cast(dict[str, Any], manifest), key)

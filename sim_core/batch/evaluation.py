@@ -78,12 +78,13 @@ class Batch:
         library = native.load_shared(key)
         if library is None:
             from sim_core.derivation.equations import derive_batch
-            from sim_core.kernels.emit import module_of
+            from sim_core.kernels.emit import modules_of
+            from sim_core.kernels.side_by_side import objects_of
 
             with native.compiling(f"the kernels of {system.mechanism.name!r} for {lanes} at a time"):
                 functions = derive_batch(system.mechanism)
                 manifest = {"key": key, "mechanism": system.mechanism.name, "symbols": list(functions)}
-                library = native.compile_module(module_of(functions, lanes=lanes), manifest, key)
+                library = native.keep(objects_of(modules_of(functions, lanes=lanes)), manifest, key)
         self._library = library
         self._loops: dict[tuple[bool, tuple[LaneServo, ...], bool], RangeLoop] = {}  # by stabilizer, servos, references
 

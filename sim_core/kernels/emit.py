@@ -16,7 +16,7 @@ results.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import casadi as ca
 
@@ -32,6 +32,8 @@ COMPARISONS = set(COMPARISON.values())
 TWO_ARGUMENTS = {"atan2", "pow", "llvm.minnum", "llvm.maxnum", "llvm.copysign"}
 LARGE = 12_000  # lines above which a kernel outside the step is compiled unoptimized, because LLVM's time grows faster
 STEPPED = tuple(f"{name}{end}" for name in ("acceleration", "relaxed", "apply", "residual") for end in ("", "_inner"))
+TOGETHER = 30_000  # instructions of all functions from which on large functions are in modules of their own
+SEPARATE = 2_000  # instructions of such a large function
 WIDTHS = (2, 4, 8, 16, 32)
 WIDEST = 8  # angles per call of the vector sine and cosine
 
@@ -68,6 +70,24 @@ def module_of(
     multiplied = {*(widths if fused else ()), *((lanes,) if lanes > 1 else ())}
     adds = [sincos.fused_declaration(width) for width in sorted(multiplied)]
     return "\n\n".join([*_declarations(lanes), *adds, *angles, *bodies]) + "\n"
+
+
+def modules_of(
+    functions: dict[str, ca.Function], twins: Mapping[str, Twins] | None = None, lanes: int = 1
+) -> Iterator[str]:
+    """LLVM IR of the modules that together have the kernels of `module_of`.
+
+    There is one module if the functions are small. Otherwise each function of SEPARATE or more instructions has a
+    module of its own, so that the modules can be compiled side by side.
+    """
+    sizes = {name: function.n_instructions() for name, function in functions.items()}
+    separate = [name for name in sorted(sizes, key=lambda name: -sizes[name]) if sizes[name] >= SEPARATE]
+    if sum(sizes.values()) < TOGETHER:
+        separate = []
+    if rest := {name: function for name, function in functions.items() if name not in separate}:
+        yield module_of(rest, twins, lanes)
+    for name in separate:
+        yield module_of({name: functions[name]}, twins, lanes)
 
 
 def _declarations(lanes: int) -> list[str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import hashlib
 import json
 import logging
 import os
 import platform
-import re
-import subprocess
 import sys
 import tempfile
 import threading
@@ -26,8 +25,6 @@ from sim_core.kernels.interrupts import signals_after_callbacks
 
 REMINDER_S = 15.0  # time between two lines about one compilation; a launch gives up a process without output
 MOST_LOADED = 8  # libraries that are kept for the next `load_shared`
-LARGE = 1_500_000  # characters of a module from which on compiling halves side by side is faster
-COMPILE = "import sys; from sim_core.kernels import native; sys.stdout.buffer.write(native.object_of(sys.stdin.read()))"
 LONGEST_S = 600.0  # time after which a compilation is reported no more, because it must have failed
 
 log = logging.getLogger("armswing.compile")
@@ -170,55 +167,7 @@ _loaded: dict[tuple[Any, ...], Library] = {}
 
 def compile_module(ir: str, manifest: dict[str, Any], key: str) -> Library:
     """Compile LLVM IR, cache object file and manifest under `key`, and load the library."""
-    return keep(_objects_of(ir), manifest, key)
-
-
-def _objects_of(ir: str) -> list[bytes]:
-    """Object files of a module: one, or of a module of LARGE or more characters two, compiled side by side.
-
-    The second is compiled by another process, because llvmlite compiles in one thread of a process at a time. Which
-    functions are in which object file depends on the module alone.
-    """
-    if len(ir) < LARGE or len(parts := _halves(ir)) == 1:
-        return [object_of(ir)]
-    first, second = parts
-    if not sys.executable or len(os.sched_getaffinity(0)) == 1:
-        return [object_of(first), object_of(second)]
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as text:
-        text.write(second)
-        text.seek(0)
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        command = [sys.executable, "-P", "-c", COMPILE]
-        pipes = {"stdin": text, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen(command, env=environment, **pipes)  # type: ignore[call-overload]
-    with process:
-        try:
-            compiled = object_of(first)
-            other, _ = process.communicate()
-        finally:
-            process.kill()
-    return [compiled, other if process.returncode == 0 else object_of(second)]
-
-
-def _halves(ir: str) -> list[str]:
-    """Two modules that together have the exported functions of a module, in about equal parts.
-
-    Both have all declarations, global values and private functions. The result is [ir] if there is only one exported
-    function, or if exported functions call each other, as those with tables do.
-    """
-    parts = re.split(r"\n(?=define void @)", ir)
-    common, functions = parts[0], []
-    for part in parts[1:]:
-        end = part.index("\n}") + len("\n}")
-        functions.append(part[:end])
-        common += part[end:]
-    called = {name for function in functions for name in re.findall(r"call void (@\w+)\(", function)}
-    if len(functions) < 2 or any(function[len("define void ") :].partition("(")[0] in called for function in functions):
-        return [ir]
-    halves: tuple[list[str], list[str]] = [], []
-    for function in sorted(functions, key=len, reverse=True):
-        min(halves, key=lambda half: sum(map(len, half))).append(function)
-    return ["\n\n".join([common, *half]) + "\n" for half in halves]
+    return keep([object_of(ir)], manifest, key)
 
 
 def keep(objects: list[bytes], manifest: dict[str, Any], key: str) -> Library:
@@ -273,16 +222,21 @@ def compiling(what: str) -> Iterator[None]:
     """Context that logs to "armswing.compile" that `what` is being compiled, and afterwards how long it took.
 
     Compilation takes seconds; a program without logging handlers gets the lines on stderr. A signal that arrives in
-    LLVM, as Ctrl-C does, is handled when the context is left.
+    LLVM, as Ctrl-C does, is handled when the context is left. Python's cyclic garbage collector is off in the context,
+    because it would take a fifth of the time.
     """
     _report(f"compiling {what}, a few seconds, once: {cache_folder()} keeps it")
     began = time.perf_counter()
     ended = threading.Event()
     threading.Thread(target=_remind, args=(what, ended), daemon=True).start()
+    collects = gc.isenabled()
+    gc.disable()
     try:
         with signals_after_callbacks():
             yield
     finally:
+        if collects:
+            gc.enable()
         ended.set()
     _report(f"compiled {what} in {time.perf_counter() - began:.1f} s")
 

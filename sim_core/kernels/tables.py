@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import casadi as ca
 import numpy as np
 
-from sim_core.kernels.emit import module_of
+from sim_core.kernels.emit import module_of, modules_of
 from sim_core.kernels.native import symbol_name
 from sim_core.kernels.pairing import Twins
 from sim_core.kernels.program import LIFTED
@@ -89,3 +89,19 @@ def module_with_tables(
         own = [x for x in functions[name].name_in() if x != LIFTED and not x.startswith("row_")]
         parts.append(wrapper_ir(symbol, f"{symbol}_inner", len(own), rows))
     return "\n\n".join(parts) + "\n"
+
+
+def modules_with_tables(
+    functions: dict[str, ca.Function],
+    twins: Mapping[str, Twins],
+    uses: dict[str, tuple[str, ...]],
+    tables: dict[str, tuple[ca.Function, np.ndarray]],
+) -> Iterator[str]:
+    """LLVM IR of the modules that together have the kernels of `module_with_tables`.
+
+    With tables there is one module; otherwise they are those of `emit.modules_of`.
+    """
+    if tables:
+        yield module_with_tables(functions, twins, uses, tables)
+    else:
+        yield from modules_of(functions, twins)

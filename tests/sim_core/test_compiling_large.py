@@ -1,34 +1,43 @@
-"""Large modules are compiled in two halves side by side, and give the same numbers as one compiled whole."""
+"""Kernels of large systems are compiled as several modules side by side, and give the same numbers as one module."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from robots import build
-from sim_core.derivation.equations import derive
-from sim_core.kernels import native
-from sim_core.kernels.tables import module_with_tables
+from sim_core.derivation.equations import Derivation, derive
+from sim_core.kernels import emit, native, side_by_side
+from sim_core.kernels.tables import module_with_tables, modules_with_tables
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+ROBOTS = ["rotary_pendulum", "triple_pendulum"]
 
 
-def module(robot: str) -> tuple[str, list[str]]:
-    """LLVM IR of a robot's kernels, and the names of the kernels."""
-    derivation = derive(build(robot))
-    ir = module_with_tables(derivation.functions, derivation.twins, derivation.uses, derivation.tables)
-    return ir, [native.symbol_name(*name.split(".")) for name in derivation.functions]
+@pytest.fixture(autouse=True)
+def small_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules are divided from a few instructions on."""
+    monkeypatch.setattr(emit, "TOGETHER", 1)
+    monkeypatch.setattr(emit, "SEPARATE", 60)
 
 
-def results(robot: str, library: native.Library) -> dict[str, bytes]:
-    """Results of each kernel of a library for the same random inputs."""
+def whole(derivation: Derivation) -> str:
+    return module_with_tables(derivation.functions, derivation.twins, derivation.uses, derivation.tables)
+
+
+def parts(derivation: Derivation) -> list[str]:
+    return list(modules_with_tables(derivation.functions, derivation.twins, derivation.uses, derivation.tables))
+
+
+def results(derivation: Derivation, objects: list[bytes]) -> dict[str, bytes]:
+    """Results of each kernel for the same random inputs."""
+    library = native.linked_objects(objects, [native.symbol_name(*name.split(".")) for name in derivation.functions])
     random, found = np.random.default_rng(3), {}
-    functions = derive(build(robot)).functions
-    for name, function in functions.items():
+    for name, function in derivation.functions.items():
         given = [random.normal(size=function.size_in(k)).ravel() for k in range(function.n_in())]
         result = [np.zeros(max(function.nnz_out(k), 1)) for k in range(function.n_out())]
         pointers = [(ctypes.c_void_p * len(part))(*(array.ctypes.data for array in part)) for part in (given, result)]
@@ -37,40 +46,56 @@ def results(robot: str, library: native.Library) -> dict[str, bytes]:
     return found
 
 
-@pytest.mark.parametrize(
-    "compile_command", [native.COMPILE, "raise SystemExit(1)"], ids=["side by side", "process fails"]
-)
-@pytest.mark.parametrize("robot", ["rotary_pendulum", "triple_pendulum"])
-def test_halves_of_a_module_give_the_numbers_of_the_whole(
-    robot: str, compile_command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ir, symbols = module(robot)
-    (whole,) = native._objects_of(ir)
-    monkeypatch.setattr(native, "LARGE", 1)
-    monkeypatch.setattr(native, "COMPILE", compile_command)
-    halves = native._objects_of(ir)
-    assert len(halves) == 2
-    assert max(map(len, halves)) < len(whole)
-    expected = results(robot, native.linked_objects([whole], symbols))
-    assert results(robot, native.linked_objects(halves, symbols)) == expected
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_modules_compiled_side_by_side_give_the_numbers_of_one_module(robot: str) -> None:
+    derivation = derive(build(robot))
+    modules = parts(derivation)
+    assert len(modules) > 3
+    objects = side_by_side.objects_of(modules)
+    expected = results(derivation, [native.object_of(whole(derivation))])
+    assert results(derivation, objects) == expected
     assert len(set(expected.values())) > 5
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param("raise SystemExit(1)", id="fails at the start"),
+        pytest.param("import sys; sys.stdin.buffer.read(100)", id="fails while it reads"),
+        pytest.param("import sys; sys.stdout.buffer.write(bytes(7) + b'\\x09' + b'few')", id="sends less than it says"),
+    ],
+)
+def test_this_process_compiles_what_the_other_process_does_not(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = parts(derive(build("rotary_pendulum")))
+    expected = side_by_side.objects_of(modules)
+    monkeypatch.setattr(side_by_side, "COMPILE", command)
+    assert side_by_side.objects_of(modules) == expected
+
+
 def test_the_objects_do_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    ir, _ = module("rotary_pendulum")
-    monkeypatch.setattr(native, "LARGE", 1)
-    halves = native._objects_of(ir)
+    modules = parts(derive(build("rotary_pendulum")))
+    expected = side_by_side.objects_of(modules)
+    assert expected == [native.object_of(module) for module in modules]
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0})
-    assert native._objects_of(ir) == halves
+    assert side_by_side.objects_of(modules) == expected
 
 
-def test_a_module_whose_functions_call_each_other_is_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    ir, _ = module("lipinski_pendulum")  # has tables of a beam
-    monkeypatch.setattr(native, "LARGE", 1)
-    assert len(native._objects_of(ir)) == 1
+def test_no_process_is_started_for_one_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side.subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
+    monkeypatch.setattr(emit, "TOGETHER", 10**9)
+    derivation = derive(build("rotary_pendulum"))
+    assert side_by_side.objects_of(parts(derivation)) == [native.object_of(whole(derivation))]
 
 
-def test_a_module_with_one_function_is_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "LARGE", 1)
-    text: Any = "define void @one(ptr %in, ptr %out) {\n  ret void\n}\n"
-    assert len(native._objects_of(text)) == 1
+def test_an_error_in_the_writing_of_a_module_ends_the_other_process() -> None:
+    def modules() -> Iterator[str]:
+        yield from parts(derive(build("rotary_pendulum")))[:2]
+        raise ValueError("not supported")
+
+    with pytest.raises(ValueError, match="not supported"):
+        side_by_side.objects_of(modules())
+
+
+def test_kernels_with_tables_stay_in_one_module() -> None:
+    derivation = derive(build("lipinski_pendulum"))  # has tables of a beam
+    assert parts(derivation) == [whole(derivation)]
