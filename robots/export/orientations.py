@@ -82,8 +82,8 @@ def quaternion_in_file(branch: Branch, mechanism: Mechanism) -> Numbers:
 def _check_free(joint: Joint, owner: str) -> None:
     if joint.parent != GROUND:
         raise InvalidRequest(
-            f"{owner}: free joint {joint.name!r} moves body {joint.child!r} relative to {joint.parent!r}; in MJCF a "
-            f"free joint moves a body relative to the world, so choose the parent {GROUND!r}"
+            f"{owner}: free joint {joint.name!r} moves body {joint.child!r} relative to {joint.parent!r}; in MJCF "
+            f"only a body on the world can have a free joint; make {GROUND!r} the parent of this joint"
         )
     if any(joint.child_point):
         raise InvalidRequest(

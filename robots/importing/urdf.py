@@ -22,6 +22,7 @@ from robots.importing.meshes import Meshes
 from robots.importing.mimics import check_limits, mimics_of, satisfied
 from robots.importing.notes import Notes
 from robots.importing.planar_chains import joined
+from robots.importing.plausible import TURNS, note_units
 from robots.importing.rotations import rows, turned_axis, vector
 from robots.importing.trees import NO_LIMIT, Edge, edges_of, in_tree_order, named, root_of
 from robots.importing.unread import note_unread
@@ -41,7 +42,6 @@ Base = Literal["fixed", "free"]
 Limits = Literal["compliant", "none"]
 Drawing = Literal["drawn", "boxes"]
 
-TURNS = 2  # a revolute joint with a larger range of finite limits is noted, because its limits may be in degrees
 UNIT = 1e-6  # difference of an axis's length from 1 that rounding in the file may cause
 KINDS: dict[str, JointKind] = {
     "revolute": "revolute",
@@ -145,6 +145,8 @@ class Reader:
             mimics, {joint.name: joint for joint in read}, {edge.name: edge.element for edge in edges}, self.notes
         )
         positions = satisfied({name: at for joint in read for name, at in start_of(joint).items()}, mimics)
+        inertials = {name: link.optional("inertial") or link for name, link in links.items()}
+        note_units(bodies, read, inertials, {edge.name: edge.element for edge in edges}, self.notes)
         self.notes.warn()
         return Mechanism(
             name=self._robot.attributes.get("name") or name,

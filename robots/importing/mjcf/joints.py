@@ -74,6 +74,14 @@ def largest_angle(ball: Element, unit: float, autolimits: bool, notes: Notes) ->
     return upper
 
 
+def check_order(joints: Sequence[Element], body: str) -> None:
+    """Raise InvalidMechanism for a ball joint that is followed by another rotation, which MuJoCo refuses too."""
+    for index, joint in enumerate(joints):
+        if kind_of(joint) == "ball" and any(kind_of(later) in ("ball", "hinge") for later in joints[index + 1 :]):
+            joint.label = f"joint {joint.attributes['name']!r}" if "name" in joint.attributes else joint.label
+            joint.fail(f"body {body!r} has a hinge or ball joint after this ball joint; put it in front, or remove it")
+
+
 def check_free(joints: Sequence[Element], body: str, parent: str, alignfree: bool) -> None:
     """Raise InvalidMechanism for a free joint that the import does not support.
 

@@ -25,6 +25,7 @@ from robots.importing.mjcf.joints import (
     axial_joint,
     ball_joint,
     check_free,
+    check_order,
     free_joint,
     kind_of,
     largest_angle,
@@ -35,6 +36,7 @@ from robots.importing.mjcf.meshes import MeshAssets
 from robots.importing.mjcf.names import check_names
 from robots.importing.mjcf.unread import IGNORABLE, check_body, check_joint, check_root, is_disabled, note_attributes
 from robots.importing.notes import Notes
+from robots.importing.plausible import TURNS, note_units
 from robots.importing.rotations import normalized, rows, vector
 from robots.importing.trees import named
 from robots.importing.visuals import hex_color
@@ -175,6 +177,7 @@ class Reader:
         elif self._surfaces:
             self.notes.add(self._root, "contacts are left out, as contacts=ignore asks: geoms do not touch one another")
         self._numbers.note_unread()
+        note_units(self._bodies, self._joints, self._lines, self._joint_elements, self.notes)
         self.notes.warn()
         return mechanism
 
@@ -222,6 +225,7 @@ class Reader:
         joints = [self._defaults.applied(child, inherited) for child in element.all("joint")]
         joints = [*element.all("freejoint"), *joints]
         check_free(joints, name, parent, self._compiler.get("alignfree") == "true")
+        check_order(joints, name)
         carrier = parent
         for index, joint in enumerate(joints):
             label = self._joint_name(joint, name, index)
@@ -308,6 +312,10 @@ class Reader:
         else:
             unit = self._angles.unit if kind == "hinge" else 1.0
             lower, upper = (None, None) if self._unlimited else limits_of(joint, unit, self._autolimits)
+            if kind == "hinge" and lower is not None and upper is not None and upper - lower > TURNS * 2.0 * math.pi:
+                self.notes.add(
+                    joint, f"range is {lower:g} to {upper:g} rad, more than {TURNS} turns; <compiler angle> is the unit"
+                )
             read = replace(axial_joint(joint, bare, p, R, unit), friction=friction, lower=lower, upper=upper)
             self._joints.append(self._numbers.joint(read))
             self._refs.append((joint.number("ref", 0.0) * unit,))
