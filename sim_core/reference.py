@@ -122,7 +122,7 @@ def _quaternion_rate(e: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
 
 def frames_along(mechanism: Mechanism, q: np.ndarray, direction: np.ndarray) -> dict[str, MovingFrame]:
-    """{body: MovingFrame} along the line q + s direction.
+    """{body: MovingFrame} at q, with its derivatives with respect to s along the line q + s * direction, at s = 0.
 
     Each beam has an entry too: a MovingFrame with the beam's coordinates in place of the position.
     """

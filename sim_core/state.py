@@ -87,8 +87,8 @@ class Transition:
                     constraints that hold
 
     One impact can cause several changes. Then `before` and `after` of each change are the states before and after the
-    whole impact. The energy of a change is the part of the loss that the constraints switched on by this change cause.
-    The first change gets the rest of the loss, so that the energies of all changes add up to the loss in the impact.
+    whole impact. The energy of a change is the loss due to the constraints that it switches on. The first change gets
+    the rest of the loss, so that the energies of all changes add up to the loss in the impact.
     """
 
     kind: str

@@ -290,8 +290,8 @@ class Runner:
     def _replace_node(self, request: Request, loaded: Loaded | BaseException) -> None:
         """Reply to a reload request: put the loaded node in charge, or log the traceback if loading failed.
 
-        A failure is an event `reload` too. While an earlier edit is still taking over, the file is loaded once more
-        after that.
+        A failure is published as an event `reload`, as a success is. If the node of an earlier edit is not yet in
+        charge, the file is loaded again when it is.
         """
         service = self._session.service
         if self._hosted.is_being_replaced and isinstance(loaded, Loaded):

@@ -347,7 +347,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class GuardStops(msgspec.Struct, kw_only=True):
-    """Stops of a robot by one node: controlled stops by the node's guard (the limits of a driver's commands).
+    """Stops of a robot by its driver node: controlled stops by its guard, which checks commands against limits.
 
     For a driver without a guard, these are the emergency stops.
 

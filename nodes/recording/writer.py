@@ -349,7 +349,7 @@ class RecordingWriter:
     def close(self) -> None:
         """Write the index for random access, and close the file. Raises OSError if the disk is full.
 
-        A file that still has its temporary name is deleted instead.
+        If `take_place` was not called, the file still has its temporary name, and is deleted instead.
         """
         if self._file is None:
             return

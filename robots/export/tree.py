@@ -44,8 +44,7 @@ class Motion:
     ref    reference position, rad or m: with all degrees of freedom of a Branch at their `ref`, the body has the pose
            p, R of the Branch
 
-    `axis` and `point` are in the body's frame, for the pose that the body has while this and all later degrees of
-    freedom are at `ref`.
+    `axis` and `point` are in the body's frame as it is while this degree of freedom and all later ones are at `ref`.
     """
 
     name: str

@@ -53,7 +53,7 @@ def inertial_of(link: Element, notes: Notes) -> tuple[float, Vector3, Inertia]:
     xx, yy, zz, xy, xz, yz = (moments.number(name) for name in MOMENTS)
     tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     if tensor.any() and np.abs(tensor).max() < NEGLIGIBLE * mass:
-        notes.add(moments, "its inertia is a rounding error of 0, and is read as 0")
+        notes.add(moments, "its inertia differs from 0 by rounding only, and is read as 0")
         tensor[:] = 0.0
     _check(moments, mass, tensor, notes)
     if (np.eye(3) != R).any():

@@ -63,7 +63,10 @@ class Visuals:
             color = self._color_of(link.all("visual")[0])
             shapes.append(Shape(kind="box", size=size, position=center, quaternion=_quaternion(axes), color=color))
         elif meshes and not shapes:
-            self._notes.add(meshes[0], "the mesh is not drawn, and neither is a box, as the link has no inertia")
+            self._notes.add(
+                meshes[0],
+                "the mesh is not drawn, nor a box in its place: the link has no inertia from which a box follows",
+            )
         return tuple(shapes)
 
     def _mesh(self, element: Element, visual: Element) -> Shape | None:

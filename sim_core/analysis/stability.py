@@ -385,9 +385,9 @@ class Worst:
     largest IS1_T of all motions with this initial distance.
 
     value      largest IS1_T that the search found, a lower bound of IS2_T; inf if a motion diverged
-    start      initial state of the motion with the largest IS1_T: offset of each component of the norm from the
-               equilibrium, in the units of the norm
-    distances  largest deviation of each component from the equilibrium in this motion, in the units of the norm
+    start      initial state of the motion with the largest IS1_T: offset of each row of `norm` from the equilibrium,
+               in the units of that row
+    distances  largest deviation of each row of `norm` from the equilibrium in this motion, in the units of that row
     runs       number of motions computed
     """
 

@@ -236,7 +236,7 @@ def foot_file() -> Export:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ((' size="0.1"', ' size="0.2"'), r"line \d+: numeric .*radius is 0.1, and 0.2 according to the geoms"),
+        ((' size="0.1"', ' size="0.2"'), r"line \d+: numeric .*radius is 0.1, but the geoms of the pair give 0.2"),
         ((' data="3650000.0 1.5', ' data="1.5'), r"numeric 'armswing.contact.foot': data is .*; it must be 14 numbers"),
         (("contact.foot", "contact.foot_0"), r"<custom> has numbers of the contacts 'foot_0', and the pair has"),
         ((" 1.5 ", " 3.0 "), r"contact 'foot': exponent is 3.0; it must be 1, 1.5 or 2"),

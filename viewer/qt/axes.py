@@ -92,8 +92,8 @@ def _places(parts: Iterable[int], low: float, high: float) -> list[float]:
 def _named_parts(low: float, high: float, size: float) -> list[float]:
     """Decimal exponents at which an axis of less than two decades has labels that do not overlap.
 
-    These are 1, 2 and 5 times the powers of ten, or as many of these as there is room for. An axis that has fewer than
-    two of them has labels at multiples of a round number.
+    The labels are at 1, 2 and 5 times the powers of ten, or at as many of these as there is room for. An axis that has
+    fewer than two of them has labels at multiples of a round number.
 
     low, high  ends of the axis, decimal exponents
     size       length of the axis, pixels

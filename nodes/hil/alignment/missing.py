@@ -15,7 +15,7 @@ SHOWN = 3  # most gaps named in a text
 
 
 class MissingStates:
-    """Finds the gaps of a stream of measured states as they are compared.
+    """Finds gaps in the stream of measured states that are compared with the model's.
 
     gaps  the gaps of more than LONGEST_S seconds so far
     """

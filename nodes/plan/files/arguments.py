@@ -76,7 +76,9 @@ def declared_arguments(table: object, source: Source) -> dict[str, Argument]:
         if not NAME.fullmatch(name):
             raise PlanError(f"{where}: the name is not allowed; use letters, digits and _, with a letter first")
         if keyword.iskeyword(name) or name in ("true", "false"):
-            raise PlanError(f"{where}: the name is not allowed, as it is a word of conditions; choose another name")
+            raise PlanError(
+                f"{where}: the name is not allowed, as conditions use it as an operator or value; choose another name"
+            )
         if not isinstance(entry, dict):
             raise PlanError(
                 f"{where}: the value is not a table; write {name} = {{ default = {text_of(entry, quoted=True)} }}"

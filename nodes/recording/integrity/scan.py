@@ -452,7 +452,7 @@ class Scanner:
             self.metadata = check.metadata
             damaged = any(checks.metadata_crc(each) != check.run_crc for each in self._candidates)
             if damaged or not self._candidates:
-                self._note_damage("its run's metadata, which stands in it twice")
+                self._note_damage("one of the two copies of its run's metadata")
         # whether the check record follows its own chunk; offset 0: the recorder wrote it without a chunk
         is_own = self._frame == ((check.offset, check.frame_crc) if check.offset else None)
         # messages from behind the check record may have been read before it, where chunks were moved; the check record

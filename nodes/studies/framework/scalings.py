@@ -62,7 +62,7 @@ def man(
     phi, phidot  for case 2 only: 1-norms of Phi and Phidot after the first time step, for example from
                  sim_core.analysis.comparison.first_violation
     speed        for case 2 only: 2-norm of the initial velocities
-    sigma        width of the Gaussian sets on the interval [-1, 1], which is half as wide as the paper's
+    sigma        width of the Gaussian sets on the interval [-1, 1]; the paper's interval is twice as wide
     """
     sets = FuzzySets("gaussian", conjunction, sigma)
     if case == 1:
@@ -87,7 +87,7 @@ def _require_positive(owner: str, **values: float) -> None:
 def man_case_1(conjunction: Literal["product", "minimum"] = "product", sigma: float = 0.2123) -> FuzzyPaper:
     """`man` with case 1, for starts at rest. [Man2025, sec. 4.4]
 
-    sigma  width of the Gaussian sets on the interval [-1, 1], which is half as wide as the paper's
+    sigma  width of the Gaussian sets on the interval [-1, 1]; the paper's interval is twice as wide
     """
     return man(1, conjunction=conjunction, sigma=sigma)
 
@@ -105,7 +105,7 @@ def man_case_2(
 
     phi, phidot  1-norms of the constraint violation Phi and of its rate Phidot after the first time step
     speed        2-norm of the initial velocities
-    sigma        width of the Gaussian sets on the interval [-1, 1], which is half as wide as the paper's
+    sigma        width of the Gaussian sets on the interval [-1, 1]; the paper's interval is twice as wide
     """
     return man(2, phi, phidot, speed, conjunction, sigma)
 

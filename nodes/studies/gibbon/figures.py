@@ -1,5 +1,6 @@
-"""Plots of the gibbon's study: paths of the hands, and numbers of hand-overs if the planner's model has errors in
-tension, mass or damping.
+"""Plots of the gibbon's study: paths of the hands, and numbers of swings from hand to hand ("hand-overs").
+
+The numbers are those of runs in which the planner's model has errors in the cable's tension, in mass or in damping.
 """
 
 from __future__ import annotations

@@ -257,7 +257,13 @@ def cost_claims(runs: Runs) -> tuple[Claim, ...]:
             named = {method.label: runs.rotary(method, kind, dt) for method in (FLC3, FLC1, FLC2, b3(dt), DIRECT)}
             costs = {name: cost.per_second for name, run in named.items() if (cost := results.cost(run))}
             if FLC3.label not in costs or len(costs) < 2:
-                found.append(Finding(reading, "the run was lost, there is no time to compare", Verdict.OPEN))
+                found.append(
+                    Finding(
+                        reading,
+                        "a run ended without a result, so that no computing times can be compared",
+                        Verdict.OPEN,
+                    )
+                )
                 continue
             best = min(costs, key=lambda name: costs[name])
             here = f"the least time is that of {best}; per simulated second: "

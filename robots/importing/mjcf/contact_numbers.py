@@ -104,8 +104,8 @@ class ContactNumbers:
             fields[name] = given[end - 1] if count == 1 else tuple(given[end - count : end])
             if name not in PARAMETERS and not _agree(name, fields[name], getattr(contact, name)):
                 element.fail(
-                    f"{name} is {_text(fields[name])}, and {_text(getattr(contact, name))} according to the geoms of "
-                    "the pair; change both, or remove this <numeric>"
+                    f"{name} is {_text(fields[name])}, but the geoms of the pair give {_text(getattr(contact, name))}; "
+                    "make them equal, or remove this <numeric>"
                 )
         return replace(contact, **fields)
 

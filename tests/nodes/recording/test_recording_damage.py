@@ -614,7 +614,7 @@ def test_metadata_survives_one_flip_and_is_left_out_after_two(arm: Path) -> None
     file, _ = rows_of(arm)
     assert file.metadata == {"plan": '{"sim":{"step_ms":1.0}}'}
     assert (file.metadata_damaged, file.holes) == (False, [])
-    assert file.damage == ["its run's metadata, which stands in it twice"]
+    assert file.damage == ["one of the two copies of its run's metadata"]
     arm.write_bytes(flipped(once, 8 * (content.index(b"step_ms", first + 1) + 10)))
     file, _ = rows_of(arm)
     assert (file.metadata, file.metadata_damaged) == ({}, True)

@@ -11,7 +11,7 @@ from viewer.qt import theme
 
 
 class EventMarks:
-    """Marks of the events of one window, and the commands that go to an event."""
+    """Marks of the recorded events in one window, and the menu commands that move to the next or previous event."""
 
     def __init__(self, window: Any) -> None:
         self._window = window

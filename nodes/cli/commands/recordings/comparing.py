@@ -78,7 +78,7 @@ def _print(found: dict[str, Any]) -> None:
         [(f"  {row['joint']}", *_deviation(row)) for row in found["joints"]],
     )
     for file in found["cut_off"]:
-        print_line(f"{file} was cut off: instants that it lacks are no difference of the runs")
+        print_line(f"{file} was cut off: instants that it lacks do not count as differences")
     if found["joints_of_one"]:
         print_line(f"only one of the recordings has the joints {', '.join(found['joints_of_one'])}")
 

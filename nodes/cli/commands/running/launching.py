@@ -27,7 +27,7 @@ def _print_keys(requested: bool) -> None:
     from nodes.plan.key_reference import TABLES, keys, parameters
 
     for table in TABLES:
-        print_line(f"{table or 'above all tables'}")
+        print_line(f"{table or 'keys above all tables'}")
         print_table(("  key", "type", "default", "what it is"), [(f"  {key}", *rest) for key, *rest in keys(table)])
         print_line()
     for kind in ("stepper", "stabilizer"):

@@ -64,7 +64,7 @@ def describe(
 
 
 def first_repeats_equal(sweep: Sweep) -> str:
-    """Message that the first repeats of a sweep have equal results."""
+    """Message that two repeats, which a dry run computed of one grid point, have equal results."""
     if drawn := _drawn(sweep):
         return f"the values drawn for {drawn} seem to change nothing: the results of the first repeats are equal"
     return (

@@ -297,7 +297,7 @@ def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -
 
 
 def _complete(sweep: Sweep, folder: Path, journal: Journal, options: Options, notes: list[str]) -> list[Path]:
-    """Run the cells without a row in the journal, write tables, JUnit file and page, and return the last two paths."""
+    """Run what the journal has no row of, and write tables, JUnit file and page; returns the paths of the last two."""
     from nodes.sweeps.cells import LOST
     from nodes.sweeps.design import default_limit_s
     from nodes.sweeps.engine import carry_out, default_workers
