@@ -128,9 +128,9 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     for branch in branches:
         notes += _check_inertia(branch, branches, owner)
         elements[branch.body.name] = _write(elements[branch.parent], branch, mechanism)
-    notes += add_contacts(root, elements, mechanism, pairs)
-    _add_springs(root, elements, mechanism)
     refs = {motion.name: motion.ref for branch in branches for motion in branch.motions}
+    notes += add_contacts(root, elements, mechanism, pairs, refs)
+    _add_springs(root, elements, mechanism)
     add_equalities(root, elements, mechanism, [*met, *welds, *held], refs, poses_at(whole, refs))
     _add_actuators(root, mechanism)
     _add_start(root, whole, elements[GROUND], mechanism)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element, SubElement
 
@@ -167,18 +167,26 @@ def _other(contact: SphereContact) -> Solid:
     return _sphere(body, at, contact.other_radius)
 
 
-def add_contacts(root: Element, elements: dict[str, Element], mechanism: Mechanism, pairs: Sequence[Pair]) -> list[str]:
+def add_contacts(
+    root: Element,
+    elements: dict[str, Element],
+    mechanism: Mechanism,
+    pairs: Sequence[Pair],
+    refs: Mapping[str, float],
+) -> list[str]:
     """Add pairs with their geoms and exact numbers to the MJCF document `root`.
 
     Returns a list with one note about the differences between contacts in MuJoCo and armswing; [] without pairs.
 
     elements   {body: XML element of the body}
     mechanism  the mechanism, all of whose contacts have a stiffness
+    refs       {coordinate: reference position of the joint in MJCF}; 0 for coordinates that are left out
     """
     if not pairs:
         return []
     section, custom = SubElement(root, "contact"), SubElement(root, "custom")
-    masses = contact_masses(mechanism, np.zeros(len(mechanism.initial_q)))
+    q = np.array([refs.get(name, 0.0) for joint in mechanism.joints for name in joint.coordinates])
+    masses = contact_masses(mechanism, q)
     gravity = float(np.linalg.norm(mechanism.gravity)) or EARTH
     written: dict[str, Solid] = {}
     steps = [STEP]
