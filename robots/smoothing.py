@@ -39,7 +39,7 @@ def with_resolved_friction(mechanism: Mechanism, owner: str) -> Mechanism:
     warnings.warn(
         f"{owner}: the Coulomb friction of the {named} is smoothed at speeds below {speeds} rad/s or m/s, at which a "
         f"loaded joint creeps; the default speed, {DEFAULT:g}, would "
-        "need a time step below 1 ms, because these joints have little inertia; with friction=bristles loaded joints "
+        "need a time step below 1 ms, because of the little inertia there; with friction=bristles loaded joints "
         "stick, and friction=ignore leaves the friction out",
         DescriptionWarning,
         stacklevel=3,

@@ -44,13 +44,13 @@ def inertial_of(link: Element, notes: Notes) -> tuple[float, Vector3, Inertia]:
     inertial.label = f"{link.label}: <inertial>"
     p, R = origin_of(inertial)
     holder = inertial.child("mass")
-    holder.label = link.label
     mass = holder.number("value")
+    holder.label = link.label
     if mass < 0.0:
         holder.fail(f"mass is {mass:g} kg; it must not be negative")
     moments = inertial.child("inertia")
-    moments.label = link.label
     xx, yy, zz, xy, xz, yz = (moments.number(name) for name in MOMENTS)
+    moments.label = link.label
     tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     if tensor.any() and np.abs(tensor).max() < NEGLIGIBLE * mass:
         notes.add(moments, "its inertia differs from 0 by rounding only, and is read as 0")

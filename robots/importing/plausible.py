@@ -15,7 +15,7 @@ from sim_core.mechanism.quantities import value_of
 WIDE = 10.0  # radius of gyration, as a multiple of the body's extent, from which on the inertia is noted
 SMALLEST_M = 0.1  # extent of a smaller body, for this comparison
 FAR_M = 50.0  # distance of a joint from its parent body from which on it is noted
-TURNS = 2  # a revolute joint with a larger range of finite limits is noted, because its limits may be in degrees
+TURNS = 4  # a revolute joint with a larger range of finite limits is noted, because its limits may be in degrees
 
 
 def note_units(

@@ -26,8 +26,10 @@ WORDS = {1: "one number", 2: "two numbers", 3: "three numbers", 4: "four numbers
 class Element:
     """An XML element: its tag, attributes, child elements in order, and the line on which it begins.
 
-    owner  beginning of every error message, such as "robot 'panda.urdf'"
-    label  kind and name of the element for error messages, such as "joint 'elbow'"; "" means the tag
+    owner      beginning of every error message, such as "robot 'panda.urdf'"
+    label      kind and name of the element for error messages, such as "joint 'elbow'"; "" means the tag
+    content    text between the tags, without white space at the ends
+    inherited  {attribute that comes from a default of the file: line of this default}
     """
 
     tag: str
@@ -36,10 +38,18 @@ class Element:
     owner: str
     label: str = ""
     children: list[Element] = field(default_factory=list)
+    content: str = ""
+    inherited: dict[str, int] = field(default_factory=dict)
 
     def fail(self, message: str) -> NoReturn:
-        """Raise InvalidMechanism with `message`, preceded by the robot, the line and the name of this element."""
-        raise InvalidMechanism(f"{self.where}: {message}")
+        """Raise InvalidMechanism with `message`, preceded by the robot, the line and the name of this element.
+
+        If the message begins with the name of an inherited attribute, the line of this attribute follows.
+        """
+        line = self.inherited.get(message.partition(" ")[0])
+        raise InvalidMechanism(
+            f"{self.where}: {message}" + (f"; it comes from the default at line {line}" if line else "")
+        )
 
     @property
     def where(self) -> str:
@@ -65,6 +75,8 @@ class Element:
             found[1].fail(
                 f"{self.label or f'<{self.tag}>'} has another <{tag}> at line {found[0].line}; remove one of them"
             )
+        if found and self.label and not found[0].label:
+            found[0].label = f"{self.label}: <{tag}>"
         return found[0] if found else None
 
     def child(self, tag: str) -> Element:
@@ -113,10 +125,10 @@ class Element:
             return default
         words = self.text(name).split()
         if len(words) != count:
-            self.fail(f"{name} is {_short(self.attributes[name])}; it must be {WORDS.get(count, f'{count} numbers')}")
+            self.fail(f"{name} is {short(self.attributes[name])}; it must be {WORDS.get(count, f'{count} numbers')}")
         for word in words:
             if not NUMBER.fullmatch(word) or not math.isfinite(float(word)):
-                self.fail(f"{name} is {_short(self.attributes[name])}; {word!r} is not a finite number")
+                self.fail(f"{name} is {short(self.attributes[name])}; {word!r} is not a finite number")
         return tuple(float(word) + 0.0 for word in words)  # + 0.0 turns -0.0 into 0.0
 
 
@@ -152,6 +164,10 @@ def parse_xml(content: bytes, owner: str) -> Element:
     def end(tag: str) -> None:
         opened.pop()
 
+    def text(data: str) -> None:
+        if opened and data.strip():
+            opened[-1].content += data.strip()
+
     def doctype(*_: object) -> None:
         raise InvalidMechanism(
             f"{owner}: line {parser.CurrentLineNumber}: the file has a document type declaration (DOCTYPE), which "
@@ -159,6 +175,7 @@ def parse_xml(content: bytes, owner: str) -> Element:
         )
 
     parser.StartElementHandler, parser.EndElementHandler, parser.StartDoctypeDeclHandler = start, end, doctype
+    parser.CharacterDataHandler = text
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
@@ -171,6 +188,7 @@ def parse_xml(content: bytes, owner: str) -> Element:
     return roots[0]
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """A text of a file in quotes, on one line, for a message; a long text is cut off."""
     text = " ".join(text.split())
     return repr(text if len(text) <= 60 else f"{text[:57]}...")

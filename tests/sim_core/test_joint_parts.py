@@ -143,7 +143,7 @@ def test_an_export_says_which_parts_of_joints_it_lacks() -> None:
     parts = {"friction": friction, "spring": JointSpring(stiffness=1.0, cubic=1.0), "armature": 0.1, "upper": 2.0}
     mechanism = wheel(stops=JointStops(stiffness=10.0), **parts)
     notes = "\n".join(export(mechanism, "urdf").notes)
-    for part in ("armature", "spring", "Stribeck friction", "friction bristle", "compliant stops"):
+    for part in ("armature", "spring", "Stribeck friction", "friction bristle", "the stiffness of stops"):
         assert f"URDF cannot express {part}" in notes
     text, notes = export(mechanism, "mjcf").text, "\n".join(export(mechanism, "mjcf").notes)
     for attribute in ('frictionloss="0.1"', 'armature="0.1"', 'stiffness="1.0"'):

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from robots.importing.mjcf.contact_numbers import ContactNumbers
+from robots.importing.mjcf.contact_numbers import PREFIX, ContactNumbers
 from robots.importing.mjcf.document import Defaults
 from robots.importing.mjcf.geoms import Geom
 from robots.importing.mjcf.inverse_weights import contact_masses
@@ -35,6 +35,7 @@ from robots.importing.rotations import vector
 from robots.importing.xml_reader import Element
 from sim_core.mechanism import GROUND, Mechanism, SphereContact, box_contacts, capsule_contacts, dissipation_for
 from sim_core.mechanism.joints import Quaternion
+from sim_core.mechanism.quantities import value_of
 from sim_core.mobility import rounded
 from sim_core.spatial import quaternions_from_rotations
 from sim_core.support.suggestion import did_you_mean
@@ -47,6 +48,7 @@ SLIP = 0.05  # m/s: the friction of a ball on its own weight has a rate of some 
 EARTH = 9.81  # m/s2: in place of no gravity
 DEEPEST = 1.0  # m
 STEP = 0.002  # s: MuJoCo's default
+EDITED = 0.02  # relative difference of two penetrations above which an edit is the cause, not rounding
 ROUND = ("sphere", "capsule", "box")
 
 
@@ -150,6 +152,8 @@ class Contacts:
         self._names = names
         self._numbers = ContactNumbers(root)
         self._soft: dict[str, Softness] = {}  # of the contacts without exact numbers, by name
+        self._given_names: set[str] = set()  # of the same contacts
+        self._written: dict[str, tuple[Softness, Element]] = {}  # of the contacts with exact numbers, by name
         self._noted: set[tuple[object, ...]] = set()  # lines and attributes of elements, and what was noted of them
 
     def added_to(self, mechanism: Mechanism, reference: Sequence[float]) -> Mechanism:
@@ -181,14 +185,34 @@ class Contacts:
             if contact.name in self._soft:
                 depth = self._soft[contact.name].depth(gravity, step)
                 contact = replace(contact, stiffness=rounded(masses[contact.name] * gravity / depth))
+            elif contact.name in self._written:
+                softness, element = self._written[contact.name]
+                self._check_solref(contact, softness.depth(gravity, step), masses[contact.name] * gravity, element)
             contacts.append(contact)
         return replace(whole, contacts=tuple(contacts))
+
+    def _check_solref(self, contact: SphereContact, depth: float, weight: float, element: Element) -> None:
+        """Add a note if the `solref` of a <pair> does not belong to the exact numbers of its contact.
+
+        depth   penetration in MuJoCo, m
+        weight  force, N, that causes it
+        """
+        own = (
+            (weight / value_of(contact.stiffness)) ** (1.0 / contact.exponent) if contact.stiffness is not None else 0.0
+        )
+        if own > 0.0 and abs(depth - own) > EDITED * own:
+            self._note(
+                element,
+                f"solref gives a contact {depth / own:.3g} times as deep as the numbers of {PREFIX}{contact.name}, "
+                "which are read; remove this <numeric> if solref is right",
+            )
 
     def _pairs(self) -> Iterator[tuple[Surface, Surface, Element]]:
         """Yield the pairs of geoms that <pair> elements name, with these elements.
 
         These pairs touch regardless of contype, conaffinity and <exclude>.
         """
+        named = set[str]()
         for holder in self._root.all("contact"):
             for child in holder.all("pair"):
                 element = self._defaults.applied(child)
@@ -199,6 +223,11 @@ class Contacts:
                     if name not in self._by_name:
                         element.fail(f"{key} is {name!r}, and no geom has this name{did_you_mean(name, self._by_name)}")
                     sides.append(self._by_name[name])
+                if sides[0] is sides[1]:
+                    element.fail(f"geom1 and geom2 are both {sides[0].name!r}; a geom does not touch itself")
+                if (name := element.attributes.get("name", "")) and name in named:
+                    element.fail(f"two pairs are named {name!r}; names must be unique")
+                named.add(name)
                 yield sides[0], sides[1], element
 
     def _touching(self) -> Iterator[tuple[Surface, Surface]]:
@@ -244,7 +273,7 @@ class Contacts:
         softness = self._softness(a, b, element)
         pair = element.attributes.get("name", "") if element is not None else ""
         numbered = self._numbers.of_pair(pair)
-        name = pair if numbered else f"{first.name}.{other.name}"
+        name = pair if numbered else self._free_name(f"{first.name}.{other.name}")
         common: dict[str, Any] = {
             "body": first.body,
             "other": other.body,
@@ -264,9 +293,33 @@ class Contacts:
                     f"<custom> has numbers of the contacts {_listed(numbered)}, and the pair has the contacts "
                     f"{_listed(names)}; give the numbers of all contacts of the pair, or of none"
                 )
+            if "solref" in element.attributes:
+                self._written |= {contact.name: (softness, element) for contact in made}
             return [self._numbers.applied(contact) for contact in made]
         self._soft |= {contact.name: softness for contact in made}
         return made
+
+    def _free_name(self, name: str) -> str:
+        """The name of a contact, with a number if an earlier contact without exact numbers has this name."""
+        free, number = name, 1
+        while free in self._given_names:
+            number += 1
+            free = f"{name}.{number}"
+        self._given_names.add(free)
+        return free
+
+    def _friction_of_pair(self, element: Element, dimension: float) -> float:
+        """Friction coefficient of a <pair> with the attribute `friction`."""
+        numbers = element.numbers("friction", len(element.attributes["friction"].split()))
+        if not 1 <= len(numbers) <= 5:
+            element.fail(f"friction has {len(numbers)} numbers; it must have 1 to 5")
+        if len(numbers) > 1 and numbers[1] != numbers[0] and dimension > 1.0:
+            self._note(
+                element,
+                f"friction is {numbers[0]:g} in one direction and {numbers[1]:g} in the other: "
+                "the first is read for both",
+            )
+        return numbers[0]
 
     def _note(self, element: Element, message: str) -> None:
         """Add a note about an element, once: calls with the same element and message again have no effect."""
@@ -314,14 +367,22 @@ class Contacts:
             self._note_attributes(each)
         if element is not None:
             dimension = element.number("condim", dimension)
-            friction = (
-                float(element.attributes["friction"].split()[0]) if "friction" in element.attributes else friction
-            )
+            if "friction" in element.attributes:
+                friction = self._friction_of_pair(element, dimension)
             solref, solimp = _numbers(element, "solref", solref), _numbers(element, "solimp", solimp)
+        where = b.geom.element if element is None else element
         if dimension > 3.0:
-            where = b.geom.element if element is None else element
             self._note(where, "condim is above 3: torsional and rolling friction are not read")
+        if (solref[0] > 0.0) != (solref[1] > 0.0):
+            self._note(where, f"solref is {_text(solref)}, which mixes two formats: as in MuJoCo it is {_text(SOLREF)}")
+            solref = SOLREF
+        if solref[0] == 0.0:
+            where.fail("solref gives the contact no stiffness; write a time constant, or a stiffness below 0")
         return Softness(0.0 if dimension == 1.0 else friction, solref, solimp)
+
+
+def _text(numbers: tuple[float, ...]) -> str:
+    return " ".join(f"{number:g}" for number in numbers)
 
 
 def _listed(names: set[str]) -> str:

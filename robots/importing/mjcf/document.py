@@ -57,24 +57,28 @@ class Defaults:
 
     def __init__(self, root: Element) -> None:
         self._of: dict[str, dict[str, dict[str, str]]] = {MAIN: {}}
+        self._lines: dict[str, dict[str, dict[str, int]]] = {MAIN: {}}  # of the attributes in `_of`
         for index, element in enumerate(root.all("default")):
             name = element.attributes.get("class", MAIN)
             if index == 0 and name != MAIN:
-                self._of[name] = self._of[MAIN]  # the first top class is the main one, whatever its name
-            self._read(element, name, self._of[MAIN])
+                # the first top class is the main one, whatever its name
+                self._of[name], self._lines[name] = self._of[MAIN], self._lines[MAIN]
+            self._read(element, name, MAIN)
 
-    def _read(self, element: Element, name: str, inherited: dict[str, dict[str, str]]) -> None:
-        own = self._of.setdefault(name, {})
-        for tag, attributes in inherited.items():
+    def _read(self, element: Element, name: str, inherited: str) -> None:
+        own, lines = self._of.setdefault(name, {}), self._lines.setdefault(name, {})
+        for tag, attributes in self._of[inherited].items():
             own[tag] = {**attributes, **own.get(tag, {})}
+            lines[tag] = {**self._lines[inherited][tag], **lines.get(tag, {})}
         for child in element.children:
             if child.tag != "default":
                 tag = _shared_tag(child.tag)
                 own[tag] = {**own.get(tag, {}), **child.attributes}
+                lines[tag] = {**lines.get(tag, {}), **dict.fromkeys(child.attributes, child.line)}
         for child in element.all("default"):
             if child.name("class") in self._of:
                 child.fail(f"two default classes are named {child.name('class')!r}; names must be unique")
-            self._read(child, child.name("class"), own)
+            self._read(child, child.name("class"), name)
 
     def childclass(self, body: Element, inherited: str) -> str:
         """Default class of the elements in a body: its `childclass`, or else `inherited`.
@@ -97,7 +101,9 @@ class Defaults:
         given = dict(self._of[name].get(_shared_tag(element.tag), {}))
         if any(key in element.attributes for key in ORIENTATIONS):  # an orientation replaces that of the class
             given = {key: value for key, value in given.items() if key not in ORIENTATIONS}
-        return dataclasses.replace(element, attributes={**given, **element.attributes})
+        lines = self._lines[name].get(_shared_tag(element.tag), {})
+        from_class = {key: lines[key] for key in given if key not in element.attributes}
+        return dataclasses.replace(element, attributes={**given, **element.attributes}, inherited=from_class)
 
 
 def _shared_tag(tag: str) -> str:

@@ -72,12 +72,15 @@ class Equalities:
 
     def constraints(self, notes: Notes) -> tuple[Constraint, ...]:
         """The active constraints of the file; inactive ones (active="false") are left out with a warning."""
-        found: list[Constraint] = []
+        found, named = list[Constraint](), set[str]()
         for holder in self._root.all("equality"):
             for number, child in enumerate(holder.children, start=1):
                 child = replace(self._defaults.applied(replace(child, tag="equality")), tag=child.tag)
                 name = child.attributes.get("name") or f"{child.tag}{number}"
                 child.label = f"{child.tag} {name!r}"
+                if "name" in child.attributes and name in named:
+                    child.fail("another equality constraint has this name; names must be unique")
+                named.add(name)
                 if child.attributes.get("active", "true") == "false":
                     notes.add(child, "the equality constraint is not active, and is not read")
                     continue

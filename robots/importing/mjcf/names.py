@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from robots.importing.mjcf.schema import ATTRIBUTES, CHILDREN, ENABLING, FORMER, WORDS
 from robots.importing.notes import Notes
-from robots.importing.unread import ALIKE
-from robots.importing.xml_reader import Element
+from robots.importing.unread import ALIKE, meant_by
+from robots.importing.xml_reader import Element, short
 from sim_core.support.suggestion import did_you_mean, nearest
 
+# elements without elements in MuJoCo
+LEAVES = {"joint", "freejoint", "inertial", "site", "pair", "exclude", "key", "numeric", "motor", "position", "general"}
+LEAVES |= {"geom", "velocity", "connect", "weld", "flag", "camera", "light"}
+# attributes of URDF, and what they are in MJCF
+FOREIGN = {"xyz": "pos", "rpy": "euler", "lower": "range", "upper": "range", "origin": "pos"}
 REFUSED_LATER = ("mujoco", "body", "equality", "actuator")  # the reader refuses unknown children of these elements
 
 
@@ -31,6 +36,7 @@ def check_names(root: Element, notes: Notes) -> None:
         for child in parent.children:
             _check_tag(tag, child, notes)
             _check_attributes(tag, child, notes)
+            _check_content(child, notes)
         waiting += [child for child in reversed(parent.children) if child.tag in (*CHILDREN, "worldbody")]
 
 
@@ -38,10 +44,21 @@ def _check_tag(parent: str, child: Element, notes: Notes) -> None:
     known = CHILDREN[parent].split()
     if child.tag in known:
         return
-    if meant := nearest(child.tag, known, ALIKE):
+    if meant := nearest(child.tag.lower(), known, ALIKE):
         child.fail(f"the tag of this element is unknown in <{parent}>; did you mean <{meant}>?")
     if parent not in REFUSED_LATER:
         notes.add(child, f"<{child.tag}> in <{parent}> is unknown, and is not read")
+
+
+def _check_content(child: Element, notes: Notes) -> None:
+    """Refuse elements in an element that has none in MuJoCo, and warn of text."""
+    if child.tag in LEAVES:
+        for inner in child.children:
+            if child.tag == "geom" and inner.tag == "plugin":
+                continue
+            inner.fail(f"<{child.tag}> has no element <{inner.tag}>; remove it, or move it to where it belongs")
+    if child.content:
+        notes.add(child, f"the text {short(child.content)} in <{child.tag}> is not read: MJCF has values in attributes")
 
 
 def _check_attributes(parent: str, child: Element, notes: Notes) -> None:
@@ -59,7 +76,9 @@ def _check_attributes(parent: str, child: Element, notes: Notes) -> None:
 
 
 def _report_attribute(element: Element, name: str, known: str, notes: Notes) -> None:
-    if meant := nearest(name, known.split(), ALIKE):
+    if meant := nearest(name.lower(), known.split(), ALIKE) or meant_by(
+        name, known.split(), element.attributes, FOREIGN
+    ):
         if given := element.attributes.get("name", ""):
             element.label = f"{element.tag} {given!r}"
         element.fail(f"there is no attribute {name!r}; did you mean {meant!r}?")

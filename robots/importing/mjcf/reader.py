@@ -316,9 +316,17 @@ class Reader:
                 self.notes.add(
                     joint, f"range is {lower:g} to {upper:g} rad, more than {TURNS} turns; <compiler angle> is the unit"
                 )
+            if kind == "hinge" and lower is not None and upper is not None and self._takes_radians(upper - lower):
+                self.notes.add(
+                    joint, f'range is {joint.attributes["range"]} degrees; with <compiler angle="radian"> it is in rad'
+                )
             read = replace(axial_joint(joint, bare, p, R, unit), friction=friction, lower=lower, upper=upper)
             self._joints.append(self._numbers.joint(read))
             self._refs.append((joint.number("ref", 0.0) * unit,))
+
+    def _takes_radians(self, width: float) -> bool:
+        """Whether a range of this width, rad, is as narrow as if rad were given, in a file that gives no unit."""
+        return "angle" not in self._compiler and 0.0 < width < math.radians(2.0 * math.pi)
 
     def _friction_of(self, joint: Element) -> JointFriction | None:
         """Dry friction of a hinge or slide joint; None if it has none, or if the file or the import leaves it out.

@@ -65,7 +65,7 @@ def test_a_length_in_mm_is_named(text: str, kind: str, line: int, tmp_path: Path
 
 def test_a_range_in_degrees_where_the_unit_is_rad_is_named(tmp_path: Path) -> None:
     (warning,) = warnings_of(tmp_path, MJCF.format(angle="radian", inertia=0.02, height=1.0), "xml")
-    assert "line 5 (joint 'turn'): range is -90 to 90 rad, more than 2 turns; <compiler angle> is the unit" in warning
+    assert "line 5 (joint 'turn'): range is -90 to 90 rad, more than 4 turns; <compiler angle> is the unit" in warning
 
 
 @pytest.mark.parametrize("later", ["ball", "hinge"])

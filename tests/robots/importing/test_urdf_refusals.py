@@ -51,16 +51,19 @@ def refusal(file: str, **parameters: str) -> str:
         ),
         (
             (link("a"), link("b").replace('value="1.0"', 'value="1,0"'), HINGE),
-            r"link 'b': value is '1,0'; .* not a finite",
+            r"link 'b': <inertial>: <mass>: value is '1,0'; .* not a finite",
         ),
         (
             (link("a"), link("b").replace('value="1.0"', 'value="nan"'), HINGE),
-            r"link 'b': value is 'nan'; .* not a finite",
+            r"link 'b': <inertial>: <mass>: value is 'nan'; .* not a finite",
         ),
         ((link("a"), link("b").replace('value="1.0"', 'value="1e999"'), HINGE), r"'1e999' is not a finite number"),
         ((link("a"), link("b").replace('value="1.0"', 'value="1_0"'), HINGE), r"'1_0' is not a finite number"),
         ((link("a"), link("b").replace(MASS, ""), HINGE), r"link 'b': <inertial>: the element <mass> is missing"),
-        ((link("a"), link("b").replace('iyz="0"', ""), HINGE), r"link 'b': attribute 'iyz' is missing$"),
+        (
+            (link("a"), link("b").replace('iyz="0"', ""), HINGE),
+            r"link 'b': <inertial>: <inertia>: attribute 'iyz' is missing$",
+        ),
         (
             (
                 link("a").replace(
@@ -245,11 +248,11 @@ def told(file: str, **parameters: str) -> list[str]:
         ),
         (
             (*TWO, joint("hinge", "a", "b", "continuous")),
-            r"line \d+: lower and upper of a continuous joint are not read",
+            r"line \d+ \(joint 'hinge': <limit>\): lower and upper of a continuous joint are not read",
         ),
         (
             (*TWO, f'<joint name="floor" type="planar">{ENDS}<axis xyz="0 0 1"/><limit upper="1"/></joint>'),
-            r"line \d+: lower and upper of a planar joint are not read",
+            r"line \d+ \(joint 'floor': <limit>\): lower and upper of a planar joint are not read",
         ),
         (
             (link("a"), link("b").replace("0.03", "0.3"), HINGE),

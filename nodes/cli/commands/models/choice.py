@@ -13,7 +13,8 @@ from sim_core.support.suggestion import did_you_mean
 Name = Annotated[
     str,
     typer.Argument(
-        help="One of `armswing robot list`, path/to/file.py:function or path/to/robot.urdf.", show_default=False
+        help="One of `armswing robot list`, path/to/file.py:function or path/to/robot.urdf (or .xml, MJCF).",
+        show_default=False,
     ),
 ]
 Param = Annotated[

@@ -180,7 +180,9 @@ def export_robot(
 
 @app.command("import", epilog="Example: armswing robot import launch/examples/bench_arm.urdf")
 def import_robot(
-    file: Annotated[str, typer.Argument(help="A URDF or MJCF file: path/to/robot.urdf.", show_default=False)],
+    file: Annotated[
+        str, typer.Argument(help="A URDF or MJCF file: path/to/robot.urdf or path/to/robot.xml.", show_default=False)
+    ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="The Python file to write.", show_default="standard output"),

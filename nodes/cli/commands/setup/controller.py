@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import InputError, print_line
+from nodes.cli.terminal import InputError, print_line, warn
 from nodes.recording.new_file import write_file
 from sim_core.support.suggestion import did_you_mean
 
@@ -32,12 +32,12 @@ class {class_name}(Node):
 
     class Params(msgspec.Struct, forbid_unknown_fields=True):
         joint: str = "{joint}"
-        damping: float = {damping:g}  # {damping_unit}
+{actuator}        damping: float = {damping:g}  # {damping_unit}
         limit: float = {limit}  # {unit}, {limit_is}
 
     @classmethod
     def commands(cls, params, plan):
-        return [params.joint]  # actuators that it commands; without this method, all
+        return [params.{commanded}]  # actuators that it commands; without this method, all
 
     def on_start(self, context):
         self.context = context  # context.params changes with `armswing param set`
@@ -46,7 +46,7 @@ class {class_name}(Node):
         params = self.context.params
         effort = -params.damping * state.velocity[state.name.index(params.joint)]
         effort = max(-params.limit, min(params.limit, effort))
-        yield "command", messages.JointCommand(name=[params.joint], value=[effort], state_seq=state.seq)
+        yield "command", messages.JointCommand(name=[params.{commanded}], value=[effort], state_seq=state.seq)
 '''
 
 LAUNCH = """\
@@ -99,7 +99,10 @@ def new_controller(
         str, typer.Option("--robot", help="One of `armswing robot list`, path/to/file.py:function or robot.urdf.")
     ] = "rotary_pendulum",
     joint: Annotated[
-        str, typer.Option("--joint", help="Actuator that the controller commands.", show_default="the robot's first")
+        str,
+        typer.Option(
+            "--joint", help="Joint or actuator that the controller commands.", show_default="the robot's first"
+        ),
     ] = "",
 ) -> None:
     """Write a controller of 26 lines and a launch file that runs this controller."""
@@ -144,22 +147,27 @@ def _about(robot: str, joint: str) -> dict[str, Any]:
         there = f"robots are {', '.join(sorted(names()))}{did_you_mean(robot, names())}{OWN_FILE}"
         raise InputError(f"no robot {robot!r}; {there}")
     mechanism = build(robot)
-    driven = {actuator.name: actuator for actuator in mechanism.actuators if actuator.joint == actuator.name}
+    joints = {joint.name for joint in mechanism.joints if joint.coordinates == (joint.name,)}
+    single = [each for each in mechanism.actuators if each.joint in joints]
+    driven = {each.joint: each for each in single} | {each.name: each for each in single}
     if not driven:
         able = ", ".join(each for each in BUILTIN if build(each).actuators)
-        raise InputError(
-            f"robot {robot!r} has no actuator that has the same name as its joint; choose one of the robots {able}"
-        )
+        raise InputError(f"robot {robot!r} has no actuator of a hinge or slide joint; choose one of the robots {able}")
     if joint and joint not in driven:
         raise InputError(
-            f"--joint {joint!r}: there is no such actuator; robot {robot!r} has the actuators "
+            f"--joint {joint!r}: there is no such actuator or driven joint; robot {robot!r} has "
             f"{', '.join(driven)}{did_you_mean(joint, driven)}"
         )
-    chosen = driven[joint] if joint else next(iter(driven.values()))
-    held = [f'"{actuator.name}"' for actuator in driven.values() if actuator.servo and actuator is not chosen]
+    chosen = driven[joint] if joint else single[0]
+    held = [f'"{each.name}"' for each in single if each.servo and each is not chosen and each.name == each.joint]
+    loose = [each.name for each in single if each.servo and each is not chosen and each.name != each.joint]
+    if loose:
+        warn(f"nothing holds {', '.join(map(repr, loose))}: the node `rest` holds actuators named as their joints only")
     rows = textwrap.fill(", ".join(held) + ",", 100, initial_indent="    ", subsequent_indent="    ")
     return {
-        "joint": chosen.name,
+        "joint": chosen.joint,
+        "actuator": "" if chosen.name == chosen.joint else f'        actuator: str = "{chosen.name}"  # of the joint\n',
+        "commanded": "joint" if chosen.name == chosen.joint else "actuator",
         "damping": SHARE * chosen.servo.damping if chosen.servo else 1e-3,
         "unit": chosen.unit,
         "limit": 'float("inf")' if chosen.effort_limit is None else f"{chosen.effort_limit:g}",

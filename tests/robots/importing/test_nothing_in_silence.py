@@ -1,0 +1,227 @@
+"""What a file says in a way that is not read is refused or named: misplaced elements, text, other formats' words."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+from robots.export import export
+from robots.registry import build
+from sim_core.errors import DescriptionWarning, InvalidMechanism
+from sim_core.mechanism import Mechanism
+
+URDF = """<robot name="arm">
+  <link name="base"/>
+  <link name="arm">
+    <inertial><origin xyz="0 0 0.2"/><mass value="1"/>
+      <inertia ixx="0.02" iyy="0.02" izz="0.02" ixy="0" ixz="0" iyz="0"/></inertial>
+  </link>
+  <joint name="turn" type="revolute">
+    <origin xyz="0 0 1"/><parent link="base"/><child link="arm"/>
+    <axis xyz="0 1 0"/>
+    <limit lower="-1" upper="1" effort="5" velocity="2"/>
+  </joint>
+</robot>
+"""
+MJCF = """<mujoco>
+  <compiler angle="radian"/>
+  <default><joint damping="0.1"/></default>
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1"/>
+    <body name="ball" pos="0 0 0.2">
+      <freejoint name="free"/>
+      <geom name="ball" type="sphere" size="0.1" mass="1"/>
+    </body>
+    <body name="arm" pos="1 0 1">
+      <joint name="turn" axis="0 1 0"/>
+      <geom name="rod" type="sphere" size="0.02" pos="0 0 -0.3" mass="1"/>
+    </body>
+  </worldbody>
+  <contact><pair geom1="ball" geom2="floor"/></contact>
+</mujoco>
+"""
+
+
+def built(folder: Path, text: str, kind: str) -> tuple[Mechanism, list[str]]:
+    """The mechanism of a file with this text, and the warnings of its import."""
+    file = folder / f"robot.{kind}"
+    file.write_text(text)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mechanism = build(str(file))
+    found = [str(each.message).partition(": ")[2] for each in caught if each.category is DescriptionWarning]
+    return mechanism, found
+
+
+def changed(text: str, old: str, new: str) -> str:
+    assert old in text
+    return text.replace(old, new)
+
+
+ORIGIN, AXIS, PAIR = '<origin xyz="0 0 1"/>', '<axis xyz="0 1 0"/>', '<pair geom1="ball" geom2="floor"/>'
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "old", "new", "message"),
+    [
+        (
+            URDF,
+            "urdf",
+            ORIGIN,
+            '<origin pos="0 0 1"/>',
+            "line 8: joint 'turn': <origin>: there is no attribute 'pos'; did you",
+        ),
+        (
+            URDF,
+            "urdf",
+            ORIGIN,
+            '<origin XYZ="0 0 1"/>',
+            "joint 'turn': <origin>: there is no attribute 'XYZ'; did you mean 'xyz'",
+        ),
+        (URDF, "urdf", ORIGIN, '<origin xyz="0 0"/>', "line 8: joint 'turn': <origin>: xyz is '0 0'; it must be three"),
+        (
+            URDF,
+            "urdf",
+            AXIS,
+            '<axis xyz="0 1 0"><limit lower="-2"/></axis>',
+            "joint 'turn': <limit>: this element is in <axis>",
+        ),
+        (URDF, "urdf", '<mass value="1"/>', '<mass value="1kg"/>', "link 'arm': <inertial>: <mass>: value is '1kg'"),
+        (
+            MJCF,
+            "xml",
+            'pos="0 0 -0.3"',
+            'xyz="0 0 -0.3"',
+            "line 12: geom 'rod': there is no attribute 'xyz'; did you mean 'pos'",
+        ),
+        (
+            MJCF,
+            "xml",
+            'axis="0 1 0"/>',
+            'axis="0 1 0" Range="0 1"/>',
+            "joint 'turn': there is no attribute 'Range'; did you mean",
+        ),
+        (
+            MJCF,
+            "xml",
+            'axis="0 1 0"/>',
+            'axis="0 1 0"><limit range="0 1"/></joint>',
+            "<limit>: <joint> has no element <limit>",
+        ),
+        (
+            MJCF,
+            "xml",
+            'damping="0.1"',
+            'damping="a"',
+            "line 11: joint 'turn': damping is 'a'; 'a' is not a finite number; it comes from the default at line 3",
+        ),
+        (
+            MJCF,
+            "xml",
+            'damping="0.1"',
+            'damping="-1"',
+            "damping is -1; it must not be negative; it comes from the default at line 3",
+        ),
+        (
+            MJCF,
+            "xml",
+            PAIR,
+            '<pair geom1="ball" geom2="ball"/>',
+            "geom1 and geom2 are both 'ball'; a geom does not touch itself",
+        ),
+        (
+            MJCF,
+            "xml",
+            PAIR,
+            PAIR.replace("<pair", '<pair name="p"') * 2,
+            "two pairs are named 'p'; names must be unique",
+        ),
+        (MJCF, "xml", PAIR, PAIR.replace("/>", ' solref="0 -1"/>'), "solref gives the contact no stiffness"),
+        (
+            MJCF,
+            "xml",
+            "</mujoco>",
+            '<equality><joint name="e" joint1="turn"/><joint name="e" joint1="turn"/></equality></mujoco>',
+            "joint 'e': another equality constraint has this name",
+        ),
+    ],
+)
+def test_it_is_refused_in_one_line(text: str, kind: str, old: str, new: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidMechanism, match=re.escape(message)) as caught:
+        built(tmp_path, changed(text, old, new), kind)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "old", "new", "message"),
+    [
+        (
+            URDF,
+            "urdf",
+            ORIGIN,
+            "<origin>0 0 1</origin>",
+            "line 8 (joint 'turn': <origin>): the text '0 0 1' in <origin> is not read: URDF has values in attributes",
+        ),
+        (URDF, "urdf", ORIGIN, '<origin xyz="0 0 1"><x>3</x></origin>', "line 8: <x> in <origin> is not read"),
+        (
+            MJCF,
+            "xml",
+            'mass="1"/>\n    </body>\n  </worldbody>',
+            'mass="1"/>1 0 0</body></worldbody>',
+            "line 10: the text '1 0 0' in <body> is not read: MJCF has values in attributes",
+        ),
+        (
+            MJCF,
+            "xml",
+            PAIR,
+            PAIR.replace("/>", ' friction="0.1 0.25"/>'),
+            "line 15 (<pair>): friction is 0.1 in one direction and 0.25 in the other: the first is read for both",
+        ),
+        (
+            MJCF,
+            "xml",
+            PAIR,
+            PAIR.replace("/>", ' solref="-1000 1"/>'),
+            "line 15 (<pair>): solref is -1000 1, which mixes two formats: as in MuJoCo it is 0.02 1",
+        ),
+    ],
+)
+def test_it_is_named_in_a_warning(text: str, kind: str, old: str, new: str, message: str, tmp_path: Path) -> None:
+    assert message not in built(tmp_path, text, kind)[1]
+    assert message in built(tmp_path, changed(text, old, new), kind)[1]
+
+
+@pytest.mark.parametrize("solref", ["0 1", "0.02 0", "-1000 1", "0.02 -1"])
+def test_a_solref_of_two_formats_is_the_default_as_in_mujoco(solref: str, tmp_path: Path) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    default, _ = built(tmp_path, MJCF, "xml")
+    text = changed(MJCF, PAIR, PAIR.replace("/>", f' solref="{solref}"/>'))
+    assert built(tmp_path, text, "xml")[0].contacts == default.contacts
+    depths = []
+    for each in (MJCF, text):
+        model = mujoco.MjModel.from_xml_string(each)
+        data = mujoco.MjData(model)
+        mujoco.mj_step(model, data, nstep=1500)
+        depths.append(0.1 - data.qpos[2])
+    assert depths[0] > 1e-5
+    assert depths[1] == pytest.approx(depths[0], rel=1e-9)
+
+
+def test_two_pairs_of_the_same_geoms_are_two_contacts(tmp_path: Path) -> None:
+    mechanism, _ = built(tmp_path, changed(MJCF, PAIR, PAIR * 2), "xml")
+    found = [contact.name for contact in mechanism.contacts if contact.body == "ball" and contact.other == "ground"]
+    assert found == ["ball.floor", "ball.floor.2"]
+
+
+def test_an_edited_solref_of_an_exported_contact_is_named(tmp_path: Path) -> None:
+    text = export(built(tmp_path, MJCF, "xml")[0], "mjcf").text
+    assert not [each for each in built(tmp_path, text, "xml")[1] if "solref" in each]
+    edited = re.sub(r'(<pair name="ball.floor"[^>]*solref=")[^"]*"', r'\g<1>0.1 1.0"', text)
+    assert edited != text
+    (warning,) = [each for each in built(tmp_path, edited, "xml")[1] if "solref" in each]
+    assert re.search(
+        r"solref gives a contact [\d.]+ times as deep as the numbers of armswing.contact.ball.floor", warning
+    )
