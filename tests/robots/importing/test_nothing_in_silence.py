@@ -195,8 +195,11 @@ def test_it_is_named_in_a_warning(text: str, kind: str, old: str, new: str, mess
 
 
 @pytest.mark.parametrize("solref", ["0 1", "0.02 0", "-1000 1", "0.02 -1"])
-def test_a_solref_of_two_formats_is_the_default_as_in_mujoco(solref: str, tmp_path: Path) -> None:
+def test_a_solref_of_two_formats_is_the_default_as_in_mujoco(
+    solref: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mujoco = pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its warnings to a file in the working directory
     default, _ = built(tmp_path, MJCF, "xml")
     text = changed(MJCF, PAIR, PAIR.replace("/>", f' solref="{solref}"/>'))
     assert built(tmp_path, text, "xml")[0].contacts == default.contacts
