@@ -32,6 +32,8 @@ WHAT_ENDED = {  # status: (reason, explanation for the message)
     STEP_TOO_SMALL: ("step went to zero", "its adaptive step went to zero"),
     NOT_CONVERGED: ("solver did not converge", "its implicit stage equations did not converge; try a shorter step"),
 }
+NEARBY = 1e-2  # change of the coordinates, rad or m, to a state nearby
+DEPENDENT, APART = 1e-8, 1e-3  # ratio of singular values of dependent rows, and of independent ones, at least
 LEAP = 0.05  # share of a beam's length: a larger displacement in one step is divergence, not motion
 
 
@@ -154,6 +156,7 @@ def explained(system: System, idle: Collection[str], history: np.ndarray) -> str
     """
     found = [_slid_off(system, contact, history[-3:]) for contact in _contacts(system, idle)]
     found.append(_at_singular_angles(system, history[-20:]))
+    found.append(_at_lost_rank(system, history[0]))
     return "; ".join(filter(None, found))
 
 
@@ -205,6 +208,34 @@ def _at_singular_angles(system: System, states: np.ndarray) -> str:
     return (
         f"body {name!r} came to |sin theta| = {sine:.2g} at t = {time:.6g} s, near the singularity of its ZXZ angles; "
         "orientation='euler_parameters' has no singularity"
+    )
+
+
+def _at_lost_rank(system: System, state: np.ndarray) -> str:
+    """One-line text if constraint rows depend on one another in a state, but not in states nearby; otherwise "".
+
+    An example is an arm that is stretched between its ends. The forces that the constraints need grow without bound
+    near such a state.
+
+    state  (1 + 2 n_q,): t, q, v
+    """
+    if not system.max_rows or not np.all(np.isfinite(state)):
+        return ""
+    time, q, v = float(state[0]), state[1 : 1 + system.n_q], state[1 + system.n_q :]
+    nearby = q + NEARBY * np.cos(np.arange(system.n_q))
+    here, there = (system.terms(time, place, v)[2] for place in (q, nearby))
+    sizes = np.linalg.norm(there, axis=1, keepdims=True)
+    if not np.all(np.isfinite(here)) or not np.all(np.isfinite(there)) or not sizes.all():
+        return ""
+    (rows, values, _), others = np.linalg.svd(here / sizes), np.linalg.svd(there / sizes, compute_uv=False)
+    if len(values) < system.max_rows or values[-1] > DEPENDENT * values[0] or others[-1] < APART * others[0]:
+        return ""
+    part = np.abs(rows[:, -1])
+    row_names = system.constraint_modes[0].row_names
+    names = dict.fromkeys(name for name, share in zip(row_names, part, strict=True) if share > 0.1 * part.max())
+    return (
+        f"constraint rows of {' and '.join(map(repr, names))} depend on one another at t = {time:.6g} s, as those of a "
+        "stretched arm do; start from another position"
     )
 
 
