@@ -258,7 +258,7 @@ def test_numbers_without_a_pair_are_named_and_a_pair_without_numbers_is_read_as_
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         (contact,) = build(written(tmp_path, "robot.xml", text)).contacts
-    assert contact.name == "one.contact1.ground.contact1"
+    assert contact.name == "hand"
     assert contact.exponent == 1.0
     said = "\n".join(str(each.message) for each in caught)
     assert "numeric 'armswing.contact.foot'): the contact is not read, because no <pair> has its name" in said

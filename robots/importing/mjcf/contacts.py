@@ -233,7 +233,7 @@ class Contacts:
     def _touching(self) -> Iterator[tuple[Surface, Surface]]:
         """Yield the pairs of geoms that can touch according to contype and conaffinity and are not excluded."""
         excluded, unfiltered = set(self._excluded()), is_disabled(self._root, "filterparent")
-        masks = [tuple(int(each.number(key, 1.0)) for key in ("contype", "conaffinity")) for each in self._surfaces]
+        masks = [tuple(_mask(each.geom.element, key) for key in ("contype", "conaffinity")) for each in self._surfaces]
         for index, (b, (kind, affinity)) in enumerate(zip(self._surfaces, masks, strict=True)):
             for a, (other_kind, other_affinity) in zip(self._surfaces[:index], masks, strict=False):
                 matches = kind & other_affinity or other_kind & affinity
@@ -273,7 +273,7 @@ class Contacts:
         softness = self._softness(a, b, element)
         pair = element.attributes.get("name", "") if element is not None else ""
         numbered = self._numbers.of_pair(pair)
-        name = pair if numbered else self._free_name(f"{first.name}.{other.name}")
+        name = pair if numbered else self._free_name(pair or f"{first.name}.{other.name}")
         common: dict[str, Any] = {
             "body": first.body,
             "other": other.body,
@@ -379,6 +379,14 @@ class Contacts:
         if solref[0] == 0.0:
             where.fail("solref gives the contact no stiffness; write a time constant, or a stiffness below 0")
         return Softness(0.0 if dimension == 1.0 else friction, solref, solimp)
+
+
+def _mask(element: Element, key: str) -> int:
+    """Bits of an attribute such as `contype`, whose default is 1."""
+    value = element.number(key, 1.0)
+    if value != int(value):
+        element.fail(f"{key} is {value:g}; it must be a whole number")
+    return int(value)
 
 
 def _text(numbers: tuple[float, ...]) -> str:

@@ -45,6 +45,7 @@ from robots.smoothing import with_bristles, with_resolved_friction
 from robots.stops import with_stops
 from sim_core.mechanism import GROUND, ORIGIN, Body, Joint, JointFriction, Mechanism, Shape
 from sim_core.mechanism.joints import JointKind, Quaternion
+from sim_core.support.suggestion import did_you_mean
 
 Friction = Literal["regularized", "bristles", "ignore"]
 Contact = Literal["compliant", "ground", "ignore"]
@@ -115,7 +116,7 @@ class Reader:
             each.attributes["name"]: _rgba_of(each)
             for asset in root.all("asset")
             for each in asset.all("material")
-            if {"name", "rgba"} <= each.attributes.keys()
+            if "name" in each.attributes
         }
         self._meshes = None if folder is None else MeshAssets(root, self._defaults, self._compiler, folder, self.notes)
         self._bodies: list[Body] = []
@@ -440,6 +441,9 @@ class Reader:
         start = self._reference
         keys = [key for holder in self._root.all("keyframe") for key in holder.all("key")]
         known = named([key for key in keys if key.attributes.get("name")], "keyframe")
+        for key in keys:
+            if "qpos" in key.attributes:
+                key.numbers("qpos", self._qpos_size)
         if not keyframe and START not in known:
             return start, (0.0,) * len(start)
         keyframe = keyframe or START
@@ -449,6 +453,11 @@ class Reader:
         key = known[keyframe]
         note_attributes(key, "key", self.notes)
         return self._positions_of(key, start), key.numbers("qvel", len(start), (0.0,) * len(start))
+
+    @property
+    def _qpos_size(self) -> int:
+        """Number of positions in MuJoCo, where the orientation of a ball or free joint is a quaternion."""
+        return len(self._reference) + sum(bool(joint.orientation_names) for joint in self._joints)
 
     def _positions_of(self, key: Element, start: tuple[float, ...]) -> tuple[float, ...]:
         """Coordinates q (n_q,) at a keyframe, from the attribute `qpos` of the element `key`.
@@ -461,11 +470,7 @@ class Reader:
         moving = [index for index, joint in enumerate(self._joints) if joint.coordinates]
         if "qpos" not in key.attributes:
             return start
-        size = sum(
-            len(ref) + bool(self._joints[index].orientation_names)
-            for index, ref in zip(moving, self._refs, strict=True)
-        )
-        given, q = [*key.numbers("qpos", size)], []
+        given, q = [*key.numbers("qpos", self._qpos_size)], []
         for index, ref in zip(moving, self._refs, strict=True):
             if not self._joints[index].orientation_names:
                 q.append(given.pop(0))
@@ -496,8 +501,10 @@ class Reader:
 
     def _rgba(self, geom: Geom) -> tuple[float, ...]:
         """Red, green, blue and opacity of a geom, 0 to 1; () if the file gives the geom no colour."""
-        material = self._colors.get(geom.element.attributes.get("material", ""), ())
-        return _rgba_of(geom.element) or material
+        name = geom.element.attributes.get("material", "")
+        if name and name not in self._colors:
+            geom.element.fail(f"there is no material {name!r}{did_you_mean(name, self._colors)}; define it in <asset>")
+        return _rgba_of(geom.element) or self._colors.get(name, ())
 
 
 def _rgba_of(element: Element) -> tuple[float, ...]:

@@ -94,9 +94,9 @@ def _check_options(root: Element, ignored: frozenset[str], notes: Notes) -> None
             if any(option.numbers(name, count, (0.0,) * count)):
                 _refuse(option, "fluid", f"{name} is not 0, and forces of a fluid are not supported", ignored, notes)
         note_attributes(option, "option", notes)
-        for flag in option.all("flag"):
-            if flag.attributes.get("override") == "enable":
-                notes.add(flag, "override is not read: contacts have the parameters of their geoms")
+        flag = option.optional("flag")  # MuJoCo refuses a second one
+        if flag is not None and flag.attributes.get("override") == "enable":
+            notes.add(flag, "override is not read: contacts have the parameters of their geoms")
     for name in FLAGS:
         if is_disabled(root, name):
             flags = [flag for option in root.all("option") for flag in option.all("flag") if name in flag.attributes]

@@ -143,6 +143,28 @@ ORIGIN, AXIS, PAIR = '<origin xyz="0 0 1"/>', '<axis xyz="0 1 0"/>', '<pair geom
         (
             MJCF,
             "xml",
+            'mass="1"/>\n    </body>\n    <body name="arm"',
+            'mass="1" material="blu"/></body><body name="arm"',
+            "there is no material 'blu'",
+        ),
+        (
+            MJCF,
+            "xml",
+            '<geom name="ball"',
+            '<geom name="ball" contype="1.5"',
+            "contype is 1.5; it must be a whole number",
+        ),
+        (MJCF, "xml", "<default>", "<option><flag/><flag/></option><default>", "has another <flag> at line 3"),
+        (
+            MJCF,
+            "xml",
+            "</mujoco>",
+            '<keyframe><key name="k" qpos="1 2"/></keyframe></mujoco>',
+            "qpos is '1 2'; it must be 8",
+        ),
+        (
+            MJCF,
+            "xml",
             "</mujoco>",
             '<equality><joint name="e" joint1="turn"/><joint name="e" joint1="turn"/></equality></mujoco>',
             "joint 'e': another equality constraint has this name",
@@ -217,6 +239,11 @@ def test_two_pairs_of_the_same_geoms_are_two_contacts(tmp_path: Path) -> None:
     mechanism, _ = built(tmp_path, changed(MJCF, PAIR, PAIR * 2), "xml")
     found = [contact.name for contact in mechanism.contacts if contact.body == "ball" and contact.other == "ground"]
     assert found == ["ball.floor", "ball.floor.2"]
+
+
+def test_the_contact_of_a_named_pair_has_its_name(tmp_path: Path) -> None:
+    mechanism, _ = built(tmp_path, changed(MJCF, PAIR, PAIR.replace("<pair", '<pair name="landing"')), "xml")
+    assert next(contact.name for contact in mechanism.contacts if contact.body == "ball") == "landing"
 
 
 def test_an_edited_solref_of_an_exported_contact_is_named(tmp_path: Path) -> None:
