@@ -431,7 +431,7 @@ NO_DEFAULT = "it must be true or false, a finite number, text or a list"
         (
             "not = { default = 1.0 }",
             "${not}",
-            "2: [args]: argument 'not': the name is not allowed, as it is a word of con",
+            "2: [args]: argument 'not': the name is not allowed, as conditions use it",
         ),
         ("a = { default = 1.0 }", "${a", f"8: node 'hold': key 'angle_deg': '${{a' {NO_NAME}"),
         ("a = { default = 1.0 }", "${${a}}", f"8: node 'hold': key 'angle_deg': '${{${{a}}}}' {NO_NAME}"),

@@ -201,7 +201,11 @@ def test_the_emulated_robots_own_clock_is_found_with_its_step_while_it_moves(
     assert step.size_s == pytest.approx(-0.7, abs=0.1)
     heard = read_recording(tmp_path / "run.mcap")["arm_4dof/measured_state"]["log_time"]
     assert len(heard) > 300
-    assert len(case.measured.stream.time) > 0.75 * len(heard)  # those after a pause, on a busy computer, are left out
+    # samples before and after the step are kept; how many depends on the pauses of a busy computer, after which some
+    # are left out
+    kept = case.measured.stream.time
+    assert np.count_nonzero(kept < 2.0) > 50
+    assert np.count_nonzero(kept > 2.5) > 50
     verdict = Compared(case, limits_of(case, {})).verdict
     assert abs(verdict.delay_s) < 0.1
 
