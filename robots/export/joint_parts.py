@@ -17,7 +17,7 @@ PARTS: dict[str, Callable[[Joint], bool]] = {
     "Coulomb friction": lambda joint: joint.friction is not None and value(joint.friction.coulomb) != 0.0,
     "Stribeck friction": lambda joint: joint.friction is not None and joint.friction.static is not None,
     "friction bristle": lambda joint: bool(joint.bristle),
-    "the stiffness of stops": lambda joint: joint.stops is not None,
+    "the stiffness of stops, whose limits are written": lambda joint: joint.stops is not None,
 }
 
 
@@ -30,9 +30,7 @@ def left_out(mechanism: Mechanism, expressible: Collection[str], language: str) 
     for part, has in PARTS.items():
         names = [joint.name for joint in mechanism.joints if has(joint)]
         if names and part not in expressible and not (part == "cubic stiffness" and "spring" not in expressible):
-            kept = "; their limits are written" if part == "the stiffness of stops" else ""
-            listed = ", ".join(map(repr, names))
-            yield f"{language} cannot express {part}; left out is that of the joints {listed}{kept}"
+            yield f"{language} cannot express {part}; left out is that of the joints {', '.join(map(repr, names))}"
 
 
 def velocity_limits_left_out(mechanism: Mechanism, language: str) -> Iterator[str]:

@@ -45,7 +45,7 @@ def inertial_of(link: Element, notes: Notes) -> tuple[float, Vector3, Inertia]:
     p, R = origin_of(inertial)
     holder = inertial.child("mass")
     mass = holder.number("value")
-    holder.label = link.label
+    holder.label = link.label  # the messages below name mass and inertia themselves
     if mass < 0.0:
         holder.fail(f"mass is {mass:g} kg; it must not be negative")
     moments = inertial.child("inertia")

@@ -179,11 +179,8 @@ class Actuators:
         )
         biased = given.get("biastype", "none")
         plain = given.get("gaintype", "fixed") == "fixed" and given.get("dyntype", "none") == "none"
-        if (
-            plain
-            and gain != 0.0
-            and (biased == "none" or (biased == "affine" and constant == of_position == of_velocity == 0.0))
-        ):
+        unbiased = biased == "none" or (biased == "affine" and constant == of_position == of_velocity == 0.0)
+        if plain and gain != 0.0 and unbiased:
             return Transmission(gear, gain, None)
         balanced = constant == 0.0 and of_position == -gain and of_velocity <= 0.0
         if plain and gain > 0.0 and biased == "affine" and balanced:
