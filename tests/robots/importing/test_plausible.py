@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import pytest
 
 from robots.registry import build
 from sim_core.errors import DescriptionWarning, InvalidMechanism
+from tests.robots.importing.test_nothing_in_silence import built
 
 URDF = """<robot name="arm">
   <link name="base"/>
@@ -34,22 +34,13 @@ MJCF = """<mujoco>
 """
 
 
-def warnings_of(folder: Path, text: str, kind: str) -> list[str]:
-    file = folder / f"arm.{kind}"
-    file.write_text(text)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        build(str(file))
-    return [str(each.message).replace(str(file), "FILE") for each in caught if each.category is DescriptionWarning]
-
-
 @pytest.mark.parametrize(("text", "kind", "line", "name"), [
     (URDF, "urdf", 4, "link 'arm': <inertial>"),
     (MJCF.replace("{angle}", "degree"), "xml", 4, "body 'arm'"),
 ])  # fmt: skip
 def test_an_inertia_in_g_mm2_is_named(text: str, kind: str, line: int, name: str, tmp_path: Path) -> None:
-    assert warnings_of(tmp_path, text.format(inertia=0.02, height=1.0), kind) == []
-    (warning,) = warnings_of(tmp_path, text.format(inertia=2e7, height=1.0), kind)
+    assert built(tmp_path, text.format(inertia=0.02, height=1.0), kind)[1] == []
+    (warning,) = built(tmp_path, text.format(inertia=2e7, height=1.0), kind)[1]
     assert f"line {line} ({name}): inertia is as large as if the mass were 4472 m away from the center" in warning
     assert warning.endswith("an extent of 0.2 m; inertia is in kg m2, mass in kg")
 
@@ -59,12 +50,12 @@ def test_an_inertia_in_g_mm2_is_named(text: str, kind: str, line: int, name: str
     (MJCF.replace("{angle}", "degree"), "xml", 5),
 ])  # fmt: skip
 def test_a_length_in_mm_is_named(text: str, kind: str, line: int, tmp_path: Path) -> None:
-    (warning,) = warnings_of(tmp_path, text.format(inertia=0.02, height=1000.0), kind)
+    (warning,) = built(tmp_path, text.format(inertia=0.02, height=1000.0), kind)[1]
     assert f"line {line} (joint 'turn'): its origin is 1000 m away from its parent; lengths are in m" in warning
 
 
 def test_a_range_in_degrees_where_the_unit_is_rad_is_named(tmp_path: Path) -> None:
-    (warning,) = warnings_of(tmp_path, MJCF.format(angle="radian", inertia=0.02, height=1.0), "xml")
+    (warning,) = built(tmp_path, MJCF.format(angle="radian", inertia=0.02, height=1.0), "xml")[1]
     assert "line 5 (joint 'turn'): range is -90 to 90 rad, more than 4 turns; <compiler angle> is the unit" in warning
 
 
