@@ -12,7 +12,7 @@ from html import escape
 from typing import NamedTuple
 
 INK, LINE, PAPER = "#1f2933", "#7b8794", "#ffffff"
-FILLS = ("#e3eefb", "#fdf0dc", "#e6f4ea", "#f3e8fb")
+FILLS = ("#e3eefb", "#fdf0dc", "#e6f4ea", "#f3e8fb", "#f1f1f1")
 WIDTH, HEIGHT, ROW, GAP, TOP = 300, 44, 66, 24, 56
 
 
@@ -86,7 +86,7 @@ STATE = Walk(
         Step(VIEWER, "viewer.window.main:MainWindow.refresh", "curves and bodies, each frame"),
     ),
 )
-COMMAND_LINE, CHILD = "armswing launch", "process of a node"
+COMMAND_LINE, FORK_SERVER, CHILD = "armswing launch", "fork server", "process of a node"
 KEY = Walk(
     "launch_key_to_effect",
     "From a launch key to its effect",
@@ -96,6 +96,7 @@ KEY = Walk(
         Step(COMMAND_LINE, "nodes.plan.checks:check_plan", "names, numbers, classes, parameters"),
         Step(COMMAND_LINE, "nodes.plan.launch_plan:save_plan", "the whole plan as JSON"),
         Step(COMMAND_LINE, "nodes.launching.supervisor:Supervisor.start", "a process for each node"),
+        Step(FORK_SERVER, "nodes.launching.fork_server:ForkServer.start", "a copy with all modules imported"),
         Step(CHILD, "nodes.launching.process:run_node", "reads the plan"),
         Step(CHILD, "nodes.simulation.server:SimServer", "step_ms, stepper, robot: a Simulation"),
         Step(CHILD, "nodes.hosting.hosted:HostedNode", "params: the node's Params"),
@@ -139,7 +140,7 @@ def processes() -> str:
             GAP,
             20,
             "armswing launch",
-            ("main: watches, sums up", "registry: state_seq calls", "registry link: follows changes"),
+            ("main: watches, sums up", "registry: answers calls", "registry link: follows changes"),
         ),
         "server": (
             2 * GAP + WIDTH,
@@ -149,8 +150,10 @@ def processes() -> str:
         ),
         "nodes": (GAP, 330, "a node: controller, recorder ...", ("main: one poll loop", "registry link")),
         "viewer": (3 * GAP + 2 * WIDTH, 330, "viewer", ("main: window", "viewer-feed: subscribes")),
+        "fork server": (3 * GAP + 2 * WIDTH, 20, "fork server", ("main: forks the server and nodes",)),
     }
     arrows = (
+        ((GAP + WIDTH, 60), (3 * GAP + 2 * WIDTH, 60), "name of a node, its plan", "middle"),
         ((GAP + 60, 330), (GAP + 60, 140), "register; news", "start"),
         ((2 * GAP + WIDTH + 60, 190), (GAP + WIDTH - 20, 140), "register; news", "start"),
         ((GAP + WIDTH, 400), (2 * GAP + WIDTH + 90, 310), "command", "start"),
@@ -159,8 +162,8 @@ def processes() -> str:
     )
     for (x1, y1), (x2, y2), label, anchor in arrows:
         parts.append(f'<path d="M {x1} {y1} L {x2} {y2}" stroke="{LINE}" stroke-width="1.5" marker-end="url(#end)"/>')
-        shift = 14 if anchor == "start" else -14
-        parts.append(_text((x1 + x2) / 2 + shift, (y1 + y2) / 2, label, 12, anchor=anchor))
+        right, up = {"start": (14, 0), "end": (-14, 0), "middle": (0, 8)}[anchor]
+        parts.append(_text((x1 + x2) / 2 + right, (y1 + y2) / 2 - up, label, 12, anchor=anchor))
     for number, (x, y, title, threads) in enumerate(boxes.values()):
         parts.append(
             f'<rect x="{x}" y="{y}" width="{WIDTH}" height="120" rx="8" fill="{FILLS[number]}" stroke="{LINE}"/>'

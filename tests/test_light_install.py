@@ -29,7 +29,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 sys.path.insert(0, {str(ROOT)!r})
 """
-CLI = f"{REFUSE}\nfrom nodes.cli.application import run\nraise SystemExit(run(sys.argv[1:]))"
+CLI = f"{REFUSE}\nfrom nodes.cli import main\nmain()"
 PLAN = """
 [hosts]
 desk = "127.0.0.2"

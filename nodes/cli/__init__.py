@@ -11,8 +11,13 @@ def main() -> None:
     # Inherited by the nodes. Idle threads of numpy's BLAS spin on cores that a run needs, and results of large matrices
     # would depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    arguments = sys.argv[1:]
     try:
+        if arguments[:1] == ["launch"] and any(os.path.isfile(each) for each in arguments[1:]):
+            from nodes.launching.fork_server import start_fork_server
+
+            start_fork_server()  # first, as the processes of nodes are copies of this process
         from nodes.cli.application import run
     except KeyboardInterrupt:  # while modules are imported, before `run` can answer it
         raise SystemExit(130) from None
-    raise SystemExit(run(sys.argv[1:]))
+    raise SystemExit(run(arguments))

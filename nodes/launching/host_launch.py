@@ -8,7 +8,7 @@ import sys
 from types import FrameType
 
 from nodes.launching.display import Display, NodeLine
-from nodes.launching.launch import node_programs, on_signals
+from nodes.launching.launch import node_programs, on_signals, spawn
 from nodes.launching.observer import Observer
 from nodes.launching.own_address import check_own_address
 from nodes.launching.remote_nodes import difference, host_config_of
@@ -87,6 +87,7 @@ class HostLaunch:
             request_stop=self._request_stop,
             note=lambda name, line: display.print_line(line, name),
             environment={**os.environ, "PYTHONUNBUFFERED": "1"},
+            spawn=spawn,
         )
 
     def on_signal(self, number: int, _frame: FrameType | None) -> None:

@@ -18,13 +18,14 @@ from typing import Any
 import msgspec
 
 from nodes.launching.display import Display, NodeLine
+from nodes.launching.fork_server import fork_server
 from nodes.launching.graph import unpublished
 from nodes.launching.logs import RunLog
 from nodes.launching.observer import Observer
 from nodes.launching.own_address import check_own_address
 from nodes.launching.remote_nodes import RemoteNodes, digests, host_config_of
 from nodes.launching.summary import ListenerLoss, Summary
-from nodes.launching.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor
+from nodes.launching.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor, execute
 from nodes.launching.watching import FileWatch
 from nodes.messages import GuardStops, Status, Verdict
 from nodes.messages.topics import resolve
@@ -37,6 +38,7 @@ from nodes.transport.service import ServiceError
 from nodes.transport.sockets import sweep
 
 BEGIN_FILE = "begin.msgpack"
+NODE_PROCESS = (sys.executable, "-P", "-m", "nodes.launching.process")
 STARTING_TICK_S = 0.01
 RUNNING_TICK_S = 0.05
 VIEWER = (
@@ -167,6 +169,7 @@ class Launch:
             request_stop=self._request_stop,
             note=lambda name, line: display.print_line(line, name),
             environment={**os.environ, "PYTHONUNBUFFERED": "1"},
+            spawn=spawn,
         )
 
     def signals(self) -> contextlib.AbstractContextManager[None]:
@@ -510,8 +513,20 @@ def program(
 ) -> Program:
     """The process that runs one node of a saved plan; the node "sim" is the simulation server."""
     # The parent's pid is passed: a launch killed before the child starts cannot be found through getppid().
-    command = [sys.executable, "-P", "-m", "nodes.launching.process", "--parent", str(os.getpid())]
-    return Program(name, [*command, "--plan", str(plan_file), "--node", name], restart, max_restarts, required=required)
+    arguments = ["--parent", str(os.getpid()), "--plan", str(plan_file), "--node", name]
+    return Program(name, [*NODE_PROCESS, *arguments], restart, max_restarts, required=required)
+
+
+def spawn(program: Program, environment: Mapping[str, str], output: int) -> int:
+    """Start a program: the process of a node as a copy of the fork server, where this process has one.
+
+    The arguments and the result are those of `nodes.launching.supervisor.execute`.
+    """
+    server, node_process = fork_server(), len(NODE_PROCESS)
+    if server is not None and tuple(program.command[:node_process]) == NODE_PROCESS:
+        with contextlib.suppress(EOFError):  # the fork server was killed: the process is started anew
+            return server.start(program.command[node_process:], environment, output)
+    return execute(program, environment, output)
 
 
 def node_programs(plan: Plan, host: str, plan_file: Path, display: Display) -> list[Program]:

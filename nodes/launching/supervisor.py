@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -75,6 +74,7 @@ class Failure:
 class Child:
     """A program and its current process.
 
+    pid           process id of the current process; 0 before it is started
     state         "starting", "running", "waiting" (for a restart) or "ended"
     is_deaf       whether the process is still loading, so that it cannot be asked to end and gets SIGTERM at once
     answered_at   time.monotonic() at which the process replied to the request to end; None before
@@ -83,7 +83,7 @@ class Child:
 
     program: Program
     log: Log
-    process: subprocess.Popen[bytes] | None = None
+    pid: int = 0
     state: str = "starting"
     was_ready: bool = False
     restarts: int = 0
@@ -95,10 +95,24 @@ class Child:
     answered_at: float | None = None
     is_signalled: bool = False
 
-    @property
-    def pid(self) -> int:
-        """Process id of the current process; 0 if no process runs."""
-        return self.process.pid if self.process else 0
+
+def execute(program: Program, environment: Mapping[str, str], output: int) -> int:
+    """Start a program in a session of its own, with stdout and stderr to the file descriptor `output`.
+
+    Returns its process id. Raises OSError if the program cannot be started.
+    """
+    return os.posix_spawnp(
+        program.command[0],
+        list(program.command),
+        dict(environment),
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_DUP2, output, 1),
+            (os.POSIX_SPAWN_DUP2, output, 2),
+        ],
+        setsid=True,
+        setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
+    )
 
 
 @dataclass
@@ -114,6 +128,7 @@ class Supervisor:
                   may take 1 s and may raise an exception
     note          function called with (name, line) for each message to the user
     environment   environment variables of every child
+    spawn         function that starts a program and returns its process id, with the arguments of `execute`
     polite_s      time (s) within which a process must end after it has replied to the request to end
     failed        {name: exit code} of the programs that have failed and are not required
     in_a_hurry    whether `stop` uses SIGKILL at once; may be set at any time, also by a signal handler
@@ -124,6 +139,7 @@ class Supervisor:
     request_stop: Callable[[str], bool]
     note: Callable[[str, str], None] = lambda name, line: None
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    spawn: Callable[[Program, Mapping[str, str], int], int] = execute
     ready_deadline_s: float = READY_DEADLINE_S
     polite_s: float = POLITE_S
     children: dict[str, Child] = field(default_factory=dict)
@@ -242,14 +258,7 @@ class Supervisor:
         child.log.forget()
         output = child.log.descriptor()
         try:
-            child.process = subprocess.Popen(
-                list(child.program.command),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**self.environment, RESTARTS: str(child.restarts)},
-                start_new_session=True,
-            )
+            child.pid = self.spawn(child.program, {**self.environment, RESTARTS: str(child.restarts)}, output)
         finally:
             os.close(output)
         child.state = "starting" if child.program.needed else "running"
@@ -271,13 +280,13 @@ class Supervisor:
 
         The rest of the process group of an ended child is killed.
         """
-        if child.exit_code is not None or child.process is None:
+        if child.exit_code is not None or not child.pid:
             return child.exit_code
         # WNOWAIT leaves the process unreaped, so its group id cannot have been reused yet.
         if os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return None
         _signal_group(child.pid, signal.SIGKILL)
-        code = child.process.wait()
+        code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
         child.exit_code = code if code >= 0 else 128 - code
         child.state = "ended"
         return child.exit_code
@@ -296,7 +305,7 @@ class Supervisor:
                 child.answered_at = time.monotonic()
 
     def _lives(self, child: Child) -> bool:
-        return child.process is not None and self._ended(child) is None
+        return bool(child.pid) and self._ended(child) is None
 
     def _living(self) -> list[Child]:
         return [child for child in self.children.values() if self._lives(child)]

@@ -123,8 +123,13 @@ class Ground:
         out, err = process.communicate(timeout=DEADLINE_S)
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
+    def nodes_of(self, process: subprocess.Popen[str]) -> list[psutil.Process]:
+        """The processes of a launch's nodes and of its viewer."""
+        children = psutil.Process(process.pid).children(recursive=True)
+        return [child for child in children if child.name() != "armswing: fork server"]
+
     def wait_until_running(self, process: subprocess.Popen[str], count: int) -> list[psutil.Process]:
-        """The children of a launch once there are `count` of them and the simulation moves."""
+        """The processes of a launch's nodes and viewer once there are `count` of them and the simulation moves."""
         from nodes.client import Client
 
         def moving() -> bool:
@@ -136,7 +141,7 @@ class Ground:
                 return False
 
         wait_for(moving)
-        children = psutil.Process(process.pid).children(recursive=True)
+        children = self.nodes_of(process)
         assert len(children) == count
         return children
 

@@ -65,7 +65,9 @@ class Launched:
 
     def viewer(self, until: Callable[..., None]) -> psutil.Process:
         """The viewer, once it has connected to the registry's news and to who speaks."""
-        (process,) = [child for child in psutil.Process(self.process.pid).children() if "'view'" in child.cmdline()[3]]
+        (process,) = [
+            child for child in psutil.Process(self.process.pid).children() if "'view'" in str(child.cmdline())
+        ]
         until(lambda: len(process.net_connections("unix")) > 3)
         return process
 
