@@ -96,8 +96,8 @@ def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", program], env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    state_seq = [process.communicate(timeout=100)[0].strip() for process in started]
-    assert sorted(state_seq) == ["False", "True", "True"]
+    printed = [process.communicate(timeout=100)[0].strip() for process in started]
+    assert sorted(printed) == ["False", "True", "True"]
 
 
 def test_a_damaged_object_is_compiled_anew(tmp_path: Path) -> None:

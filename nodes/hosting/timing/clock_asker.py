@@ -53,7 +53,7 @@ class _Peer:
     socket: zmq.Socket[bytes]
     number: int = 0  # number of the pending request
     requested_ns: int | None = None  # send time of the pending request
-    state_seq: int = 0
+    replies: int = 0  # since the last step of the peer's clock
     waits: int = 0  # periods until the next request
     last: PeerClock | None = None
 
@@ -147,11 +147,11 @@ class ClockAsker:
                     round_trip_s=1e-9 * way_ns,
                 )
                 stepped = peer.last is not None and _contradict(peer.last, reading)
-                peer.state_seq = 1 if stepped else peer.state_seq + 1
+                peer.replies = 1 if stepped else peer.replies + 1
                 peer.last = reading
                 yield reading
             peer.requested_ns = None
-            peer.waits = 1 if peer.state_seq < QUICK else EVERY
+            peer.waits = 1 if peer.replies < QUICK else EVERY
 
     def close(self) -> None:
         """Close all sockets and the timer."""

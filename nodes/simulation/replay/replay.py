@@ -195,12 +195,12 @@ def _replayed(
     """
     if plan.sim.mode == "lockstep":
         return _in_lockstep(lines, own, plan, hosted)
-    state_seq: dict[int, Line] = {}
+    commands: dict[int, Line] = {}  # by the seq of the state that they answer
     for line in lines if tolerances is not None else ():
         if _source(line) in own and isinstance(line.message, JointCommand) and line.message.state_seq is not None:
-            state_seq[line.message.state_seq] = line
+            commands[line.message.state_seq] = line
     known = tolerances or Tolerances()
-    stream = Stream(hosted, state_seq, lambda old, new: not any(differences(old, new, known)))
+    stream = Stream(hosted, commands, lambda old, new: not any(differences(old, new, known)))
     stream.feed(line for line in lines if _source(line) not in own and "/" in line.topic)
     if outcome is not None:
         outcome.crossed = stream.crossed
