@@ -66,7 +66,7 @@ CONSTRAINT = Walk(
         Step(SYMBOLS, "sim_core.derivation.making:KernelMaker.add", "one function for each kernel"),
         Step(MACHINE, "sim_core.kernels.program:program_of", "a graph; equal operations once"),
         Step(MACHINE, "sim_core.kernels.emit:module_of", "LLVM IR, pairs of lanes"),
-        Step(MACHINE, "sim_core.kernels.side_by_side:objects_of", "object code, kept on disk"),
+        Step(MACHINE, "sim_core.kernels.machine_code.side_by_side:objects_of", "object code, kept on disk"),
         Step(MACHINE, "sim_core.integrators.workspace:Calls", "the addresses that loops call"),
     ),
 )

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from sim_core.errors import DescriptionWarning, InvalidRequest, UnknownName
-from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel
-from sim_core.kernels.native import Library
+from sim_core.kernels.machine_code import native
+from sim_core.kernels.machine_code.native import Library
 from sim_core.mechanism.checks.changes import check_captured_rows
 from sim_core.mechanism.checks.plausibility import implausibilities
 from sim_core.mechanism.description import Mechanism
@@ -379,7 +379,7 @@ def assemble(mechanism: Mechanism) -> System:
 def _compiled(mechanism: Mechanism, key: str) -> Library:
     """Derive and compile the kernels of a mechanism and store them in the cache under `key`."""
     from sim_core.derivation.equations import derive
-    from sim_core.kernels.side_by_side import objects_of
+    from sim_core.kernels.machine_code.side_by_side import objects_of
     from sim_core.kernels.tables import modules_with_tables
 
     derivation = derive(mechanism)

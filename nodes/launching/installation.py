@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from sim_core.kernels.installed import VARIABLE, installed_loops, replace_folder
+from sim_core.kernels.machine_code.installed import VARIABLE, installed_loops, replace_folder
 
 # one stepper of each loop, the loops that take longest first
 STEPPERS = ("implicit_midpoint", "tr_bdf2", "dopri5_dense", "dopri5_adaptive", "rk4", "abm4", "semi_implicit")

@@ -226,7 +226,7 @@ def _check_value(sweep: Sweep, text: str) -> None:
 def files_of(plan: Plan) -> dict[str, str]:
     """{name or path: hash of the content} of the parts of the project's code, and of the user's files with nodes and
     robots."""
-    from sim_core.kernels.native import source_hash
+    from sim_core.kernels.machine_code.native import source_hash
 
     package = Path(__file__).resolve().parents[2]
     found = {"sim_core": source_hash()[:16], "nodes and robots": _hash_of(_sources(package, ("nodes", "robots")))}

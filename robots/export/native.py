@@ -283,7 +283,7 @@ def object_file(interface: Interface, target: str) -> bytes:
     target  type of the computer that runs the functions, one of TARGETS
     """
     from sim_core.kernels.emit import module_of
-    from sim_core.kernels.native import cross_target, object_code
+    from sim_core.kernels.machine_code.native import cross_target, object_code
 
     functions = {f"kernel.{name}": function for name, function in interface.functions.items()}
     modules = module_of(functions, interface.twins, linkage="internal ")

@@ -23,7 +23,7 @@ import numpy as np
 from robots.importing.notes import Notes
 from robots.importing.rotations import Array, vector
 from robots.importing.xml_reader import Element
-from sim_core.kernels.native import cache_folder
+from sim_core.kernels.machine_code.native import cache_folder
 from sim_core.mechanism import Shape
 from sim_core.spatial import quaternions_from_rotations
 

@@ -22,8 +22,8 @@ import numpy as np
 from sim_core.arguments import as_array, as_number, as_whole
 from sim_core.batch.lane_servos import LaneServo, lane_servos
 from sim_core.errors import InvalidRequest, require_finite
-from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel, pointer_table
+from sim_core.kernels.machine_code import native
 from sim_core.mechanism.checks.joints.orientations import ROUNDED
 from sim_core.mechanism.validation import check_bounds
 from sim_core.spatial import angular_velocity_of_step, quaternion_of_step, quaternion_product
@@ -79,7 +79,7 @@ class Batch:
         if library is None:
             from sim_core.derivation.equations import derive_batch
             from sim_core.kernels.emit import modules_of
-            from sim_core.kernels.side_by_side import objects_of
+            from sim_core.kernels.machine_code.side_by_side import objects_of
 
             with native.compiling(f"the kernels of {system.mechanism.name!r} for {lanes} at a time"):
                 functions = derive_batch(system.mechanism)

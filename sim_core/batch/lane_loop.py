@@ -15,7 +15,7 @@ import casadi as ca
 
 from sim_core.batch.lane_servos import LaneServo, ServoWriter
 from sim_core.kernels.emit import fused_sum, module_of
-from sim_core.kernels.native import has_fused_multiply_add
+from sim_core.kernels.machine_code.native import has_fused_multiply_add
 from sim_core.kernels.sincos import double
 
 SYMBOL = "ranges"

@@ -20,7 +20,7 @@ import numpy as np
 from sim_core.batch.lane_loop import ANGLES, SYMBOL, Layout, Orientation, module
 from sim_core.batch.lane_servos import LaneServo
 from sim_core.errors import InvalidRequest
-from sim_core.kernels import native
+from sim_core.kernels.machine_code import native
 from sim_core.spatial import conjugate, quaternion_product
 
 if TYPE_CHECKING:

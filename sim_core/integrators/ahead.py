@@ -48,7 +48,7 @@ def loop_compiled_ahead(stepper: str | Mapping[str, Any]) -> Iterator[None]:
     if _is_cached(found) or os.getloadavg()[0] > len(os.sched_getaffinity(0)) - 1:
         yield
         return
-    from sim_core.kernels.native import compiling
+    from sim_core.kernels.machine_code.native import compiling
 
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-P", "-m", __name__, json.dumps(table)]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.kernels import native
+from sim_core.kernels.machine_code import native
 
 ROW = 64  # slots created at a time
 

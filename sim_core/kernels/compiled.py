@@ -22,11 +22,11 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from sim_core.kernels import native
-from sim_core.kernels.code_hash import code_hash
-from sim_core.kernels.installed import copy_installed_loops
-from sim_core.kernels.interrupts import signals_after_callbacks
-from sim_core.kernels.native import Library, cache_folder, source_hash
+from sim_core.kernels.machine_code import native
+from sim_core.kernels.machine_code.code_hash import code_hash
+from sim_core.kernels.machine_code.installed import copy_installed_loops
+from sim_core.kernels.machine_code.interrupts import signals_after_callbacks
+from sim_core.kernels.machine_code.native import Library, cache_folder, source_hash
 
 # Without numba's runtime ("nrt") no references to arrays are counted. With it, each call between these functions would
 # count the references of all arrays of a Memory by atomic instructions, which took most of the time of a step.

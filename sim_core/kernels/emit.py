@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 import casadi as ca
 
 from sim_core.kernels import sincos
-from sim_core.kernels.native import has_fused_multiply_add, symbol_name
+from sim_core.kernels.machine_code.native import has_fused_multiply_add, symbol_name
 from sim_core.kernels.order import TRIGONOMETRIC, Unit, units_of
 from sim_core.kernels.pairing import Twins, paired
 from sim_core.kernels.program import CALLS, COMPARISON, LANEWISE, Node, Program, program_of

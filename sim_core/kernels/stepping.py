@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.compiled import code_key, inner, loops_folder, needs_of, stored_library
-from sim_core.kernels.interrupts import signals_after_callbacks
-from sim_core.kernels.native import Library
+from sim_core.kernels.machine_code import native
+from sim_core.kernels.machine_code.interrupts import signals_after_callbacks
+from sim_core.kernels.machine_code.native import Library
 
 # numba's representation of an array with the runtime switched off: two pointers that are not used, number of elements,
 # bytes of an element, address, shape and strides

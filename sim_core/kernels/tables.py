@@ -8,7 +8,7 @@ import casadi as ca
 import numpy as np
 
 from sim_core.kernels.emit import module_of, modules_of
-from sim_core.kernels.native import symbol_name
+from sim_core.kernels.machine_code.native import symbol_name
 from sim_core.kernels.pairing import Twins
 from sim_core.kernels.program import LIFTED
 from sim_core.kernels.sincos import double

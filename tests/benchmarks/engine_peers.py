@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from robots.export import export
-from sim_core.kernels.native import cache_folder, machine_key
+from sim_core.kernels.machine_code.native import cache_folder, machine_key
 from sim_core.system import System
 
 SOURCE = Path(__file__).with_name("pinocchio_native.cpp")

@@ -25,10 +25,10 @@ import numpy as np
 
 from robots.registry import build
 from sim_core.derivation.equations import derive, derive_batch
-from sim_core.kernels import native
 from sim_core.kernels.bound import pointer_table
 from sim_core.kernels.compiled import call_kernel, loop
 from sim_core.kernels.emit import module_of
+from sim_core.kernels.machine_code import native
 from sim_core.kernels.pairing import paired
 from sim_core.kernels.program import program_of
 

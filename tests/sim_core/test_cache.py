@@ -17,8 +17,8 @@ import pytest
 from robots.registry import build
 from sim_core.integrators.ahead import example_arguments
 from sim_core.inverse import inverse_dynamics
-from sim_core.kernels import native
 from sim_core.kernels.bound import ROW
+from sim_core.kernels.machine_code import native
 from sim_core.kernels.stepping import is_loop_cached
 from sim_core.simulation import Simulation
 from sim_core.system import assemble

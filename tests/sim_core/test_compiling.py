@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sim_core.integrators.workspace import Memory
-from sim_core.kernels import native
 from sim_core.kernels.compiled import inlined, inner, loop
+from sim_core.kernels.machine_code import native
 
 
 @inner

@@ -11,7 +11,8 @@ import pytest
 
 from robots import build
 from sim_core.derivation.equations import Derivation, derive
-from sim_core.kernels import emit, native, side_by_side
+from sim_core.kernels import emit
+from sim_core.kernels.machine_code import native, side_by_side
 from sim_core.kernels.tables import module_with_tables, modules_with_tables
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sim_core.kernels.interrupts import signals_after_callbacks
+from sim_core.kernels.machine_code.interrupts import signals_after_callbacks
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +37,7 @@ llvmlite.binding.ExecutionEngine.set_object_cache = set_object_cache_under_alarm
 import numba
 import numpy as np
 
-from sim_core.kernels.interrupts import signals_after_callbacks
+from sim_core.kernels.machine_code.interrupts import signals_after_callbacks
 
 
 class Alarm(Exception):

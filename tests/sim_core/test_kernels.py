@@ -16,9 +16,9 @@ from scipy.spatial.transform import Rotation
 
 from robots.registry import build, names
 from sim_core.derivation.equations import derive
-from sim_core.kernels import native
 from sim_core.kernels.bound import ROW, BoundKernel
 from sim_core.kernels.emit import module_of
+from sim_core.kernels.machine_code import native
 from sim_core.kernels.order import units_of
 from sim_core.kernels.pairing import paired
 from sim_core.kernels.program import LIFTED, program_of

@@ -17,7 +17,7 @@ from sim_core.batch.lane_loop import module
 from sim_core.batch.peaks import layout_of
 from sim_core.derivation.equations import derive_lanes
 from sim_core.errors import InvalidRequest
-from sim_core.kernels.native import has_fused_multiply_add
+from sim_core.kernels.machine_code.native import has_fused_multiply_add
 from sim_core.mechanism import Body, Joint, Mechanism, Servo, SphereContact
 from sim_core.servos.loops import Servos
 from sim_core.simulation import Simulation

@@ -10,9 +10,9 @@ import pytest
 
 from sim_core.derivation.equations import Derivation, derive
 from sim_core.inverse import inverse_dynamics
-from sim_core.kernels import native
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.emit import module_of
+from sim_core.kernels.machine_code import native
 from sim_core.kernels.order import units_of
 from sim_core.kernels.pairing import paired
 from sim_core.kernels.program import LIFTED, program_of

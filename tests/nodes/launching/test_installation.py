@@ -14,7 +14,7 @@ from nodes.launching.installation import STEPPERS, TASKS, rollout_types
 from robots import build
 from sim_core import assemble
 from sim_core.integrators import steppers
-from sim_core.kernels.installed import VARIABLE, installed_loops, replace_folder
+from sim_core.kernels.machine_code.installed import VARIABLE, installed_loops, replace_folder
 
 CALL = """
 import numpy

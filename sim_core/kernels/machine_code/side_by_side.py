@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterable
 from typing import BinaryIO
 
-from sim_core.kernels.native import object_of
+from sim_core.kernels.machine_code.native import object_of
 
 COMPILE = "from sim_core.kernels import side_by_side; side_by_side.serve()"
 LENGTH = 8  # bytes of the number before a text or an object file: its length

@@ -13,7 +13,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from sim_core.kernels.native import short_hash, source_hash
+from sim_core.kernels.machine_code.native import short_hash, source_hash
 
 VARIABLE = "ARMSWING_INSTALLED_LOOPS"  # environment variable: folder of installed loops; empty for none
 
@@ -26,7 +26,7 @@ def installed_loops() -> Path | None:
     The result is None if the variable is set but empty; no installed loops are used then.
     """
     root = os.environ.get(VARIABLE, str(Path(sys.prefix, "share", "armswing", "loops")))
-    place = str(Path(__file__).resolve().parents[1])
+    place = str(Path(__file__).resolve().parents[2])
     return Path(root, short_hash(source_hash(), place)[:16]) if root else None
 
 

@@ -21,7 +21,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from sim_core.kernels.interrupts import signals_after_callbacks
+from sim_core.kernels.machine_code.interrupts import signals_after_callbacks
 
 REMINDER_S = 15.0  # time between two lines about one compilation; a launch gives up a process without output
 MOST_LOADED = 8  # libraries that are kept for the next `load_shared`
@@ -31,7 +31,7 @@ log = logging.getLogger("armswing.compile")
 
 
 def _source_hash() -> str:
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
