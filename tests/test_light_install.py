@@ -137,8 +137,8 @@ def test_a_further_hosts_launch_checks_its_own_nodes_without_what_the_extras_ins
     (desk.folder / "plan.toml").write_text(PLAN)
     program = """
 import json
-from nodes.launching import host_launch
-from nodes.launching.remote_nodes import digests
+from nodes.launching.hosts import host_launch
+from nodes.launching.hosts.remote_nodes import digests
 from nodes.plan.files.file import load_plan
 plan = load_plan("plan.toml", host="robot")
 print(json.dumps([[node.name for node in plan.nodes_on("robot")], digests(plan)]))

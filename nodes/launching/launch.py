@@ -20,10 +20,10 @@ import msgspec
 from nodes.launching.display import Display, NodeLine
 from nodes.launching.fork_server import fork_server
 from nodes.launching.graph import unpublished
+from nodes.launching.hosts.own_address import check_own_address
+from nodes.launching.hosts.remote_nodes import RemoteNodes, digests, host_config_of
 from nodes.launching.logs import RunLog
 from nodes.launching.observer import Observer
-from nodes.launching.own_address import check_own_address
-from nodes.launching.remote_nodes import RemoteNodes, digests, host_config_of
 from nodes.launching.summary import ListenerLoss, Summary
 from nodes.launching.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor, execute
 from nodes.launching.watching import FileWatch

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from nodes.launching.hosts.remote_nodes import difference, digests
 from nodes.launching.observer import Observer
-from nodes.launching.remote_nodes import difference, digests
 from nodes.plan.files.file import load_plan
 from nodes.transport.registry import Registry
 

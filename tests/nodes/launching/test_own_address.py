@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nodes.cli.application import run
-from nodes.launching import own_address
-from nodes.launching.own_address import check_own_address, is_own, own_addresses
+from nodes.launching.hosts import own_address
+from nodes.launching.hosts.own_address import check_own_address, is_own, own_addresses
 from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
 from nodes.transport.security import keys

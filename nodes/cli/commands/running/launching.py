@@ -244,7 +244,7 @@ def _launch_host(plan: Plan, host: str, watch: bool, given: list[str]) -> NoRetu
 
     given  options of the command line that work only on the server's host
     """
-    from nodes.launching.host_launch import launch_host
+    from nodes.launching.hosts.host_launch import launch_host
 
     if given:
         raise InputError(

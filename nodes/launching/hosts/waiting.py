@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from nodes.launching.remote_nodes import host_config_of
+from nodes.launching.hosts.remote_nodes import host_config_of
 from nodes.plan.launch_plan import Plan
 from nodes.transport.host_config import HostConfig, registry_ports, write_host_config
 from nodes.transport.security import keys

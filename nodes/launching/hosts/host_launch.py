@@ -8,12 +8,12 @@ import sys
 from types import FrameType
 
 from nodes.launching.display import Display, NodeLine
+from nodes.launching.hosts.own_address import check_own_address
+from nodes.launching.hosts.remote_nodes import difference, host_config_of
+from nodes.launching.hosts.waiting import Waiting
 from nodes.launching.launch import node_programs, on_signals, spawn
 from nodes.launching.observer import Observer
-from nodes.launching.own_address import check_own_address
-from nodes.launching.remote_nodes import difference, host_config_of
 from nodes.launching.supervisor import Failure, Supervisor
-from nodes.launching.waiting import Waiting
 from nodes.launching.watching import FileWatch
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import PLAN_FILE, Plan, save_plan
