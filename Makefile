@@ -4,6 +4,7 @@ PYTHON ?= $(firstword $(foreach python,python3.11 python3.12 python3.13 python3,
 	$(shell $(python) -c 'import sys, ensurepip; sys.version_info >= (3, 11) and print("$(python)")' 2>/dev/null)))
 PINS ?= --constraint constraints.txt
 DURATION ?= 20
+WORKERS ?= $(shell expr $$(nproc) + 1)  # tests that wait for processes leave a core idle
 BIN := .venv/bin
 RECORDINGS = $(shell sed -n 's/.*[{ ]file = "\(.*\.mcap\)".*/\1/p' launch/*.toml)  # what the launch files write
 INSTALLED := .venv/.installed
@@ -30,8 +31,8 @@ docs: $(INSTALLED)                # the documentation as HTML: build/docs/index.
 # Where Qt's system libraries are missing, the plugin that drives Qt must stay out and the window's tests are skipped.
 WITHOUT_QT = $$($(BIN)/python -c 'import PyQt5.QtWidgets' 2>/dev/null || echo '-p no:pytest-qt')
 
-test: $(INSTALLED)                # every test, WORKERS=2 files at a time, long files first
-	$(BIN)/pytest $(WITHOUT_QT) -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder -rfEs
+test: $(INSTALLED)                # every test, WORKERS files at a time, long files first
+	$(BIN)/pytest $(WITHOUT_QT) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rfEs
 
 soak: $(INSTALLED)                # the full counts of the tests that run a sample in `make test`
 	$(BIN)/pytest $(WITHOUT_QT) -m soak --timeout=3600 -o faulthandler_timeout=4000 -rs

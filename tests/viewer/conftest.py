@@ -35,9 +35,11 @@ KEPT: list[object] = []  # windows of the present test
 @pytest.fixture(autouse=True)
 def windows_until_the_end_of_the_test() -> Iterator[None]:
     """Windows are collected as garbage after the test, not while Qt draws them."""
+    gc.freeze()  # the collection looks at objects of this test alone: those of all tests before take it half a second
     yield
     KEPT.clear()
     gc.collect()
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
