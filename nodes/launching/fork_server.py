@@ -15,9 +15,7 @@ import contextlib
 import ctypes
 import gc
 import io
-import logging
 import os
-import signal
 import socket
 import struct
 import sys
@@ -167,31 +165,7 @@ def _start_node(
     sys.stderr = _unbuffered(2, errors="backslashreplace")
     connection.sendall(RESULT.pack(os.getpid()))
     connection.close()
-    end = _End()
-    try:
-        end.exit_code = run_process(arguments)
-    except SystemExit as error:
-        end.exit_code = error.code if isinstance(error.code, int) else int(error.code is not None)
-        raise
-    except KeyboardInterrupt:
-        end.exit_code = 128 + signal.SIGINT
-        raise
-    sys.exit(end.exit_code)
-
-
-class _End:
-    """Ends the process after its threads and its exit functions have ended.
-
-    The interpreter would free all objects first, and copy the memory that the processes share for it.
-    """
-
-    def __init__(self) -> None:
-        self.exit_code = 1  # after an exception
-        atexit.register(self._end)  # the first function that is registered is called last
-
-    def _end(self) -> None:
-        logging.shutdown()
-        os._exit(self.exit_code)
+    sys.exit(run_process(arguments))
 
 
 def _unbuffered(descriptor: int, **more: Any) -> io.TextIOWrapper:

@@ -39,6 +39,9 @@ class Teller(Node):
         self.write("restarts", os.environ["ARMSWING_RESTARTS"], os.environ.get("SPT_NOENV"))
         self.write("modules", *(name for name in ("typer", "nodes.cli.application") if name in sys.modules))
         atexit.register(self.write, "exit function")
+        global unclosed
+        unclosed = open(f"{self.name}.unclosed", "w")  # which an interpreter closes at its end
+        unclosed.write("whole")
         threading.Thread(target=self.outlive).start()
 
     def outlive(self):
@@ -79,6 +82,7 @@ def test_each_node_has_a_process_as_if_it_were_started_anew(ground: Any, plan: P
     assert one[2] == ["restarts", "0", "None"]
     assert one[3] == ["modules"]
     assert one[4:] == [["thread"], ["exit", "function"]]  # in the order of an interpreter's end
+    assert (ground.folder / "one.unclosed").read_text() == "whole"
     assert log.read_text() == "said by one"
 
 
