@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import errno
 import gc
 import io
 import os
@@ -51,7 +52,7 @@ class ForkServer:
         environment  environment variables of the process
         output       file descriptor for its stdout and stderr
 
-        Raises EOFError if the fork server has ended, and OSError if the process cannot be started.
+        Raises OSError if the fork server cannot start it, for example because the server has ended.
         """
         task = msgspec.json.encode((os.getpid(), list(arguments), dict(environment)))
         _adopt_descendants(True)
@@ -59,8 +60,9 @@ class ForkServer:
             socket.send_fds(self._connection, [LENGTH.pack(len(task))], [output])
             self._connection.sendall(task)
             (result,) = RESULT.unpack(_receive(self._connection, RESULT.size))
-        except (BrokenPipeError, ConnectionResetError):
-            raise EOFError from None
+        except TimeoutError:
+            self._connection.close()  # a process that starts all the same ends, as it cannot reply
+            raise
         finally:
             _adopt_descendants(False)
         if result < 0:
@@ -121,7 +123,7 @@ def _serve(connection: socket.socket) -> None:
         try:
             length, outputs, _, _ = socket.recv_fds(connection, LENGTH.size, 1)
             task = _receive(connection, LENGTH.unpack(length)[0])
-        except (EOFError, OSError, struct.error):
+        except (OSError, struct.error):
             os._exit(0)
         request = msgspec.json.decode(task, type=tuple[int, list[str], dict[str, str]])
         child = _fork(connection)
@@ -151,7 +153,8 @@ def _start_node(
     os.setsid()
     while os.getppid() == middle:
         time.sleep(LOOK_S)
-    if os.getppid() != launch:  # which has ended
+    if os.getppid() != launch:  # which has ended, or the kernel knows no adoption
+        connection.sendall(RESULT.pack(-errno.ECHILD))
         os._exit(1)
     for descriptor in (1, 2):
         os.dup2(output, descriptor)
@@ -198,12 +201,12 @@ def _import_for_simulation() -> None:
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:
-    """Receive exactly `size` bytes. Raises EOFError if the connection ends before."""
+    """Receive exactly `size` bytes. Raises ConnectionResetError if the connection ends before."""
     received = b""
     while len(received) < size:
         part = connection.recv(size - len(received))
         if not part:
-            raise EOFError
+            raise ConnectionResetError
         received += part
     return received
 

@@ -524,7 +524,7 @@ def spawn(program: Program, environment: Mapping[str, str], output: int) -> int:
     """
     server, node_process = fork_server(), len(NODE_PROCESS)
     if server is not None and tuple(program.command[:node_process]) == NODE_PROCESS:
-        with contextlib.suppress(EOFError):  # the fork server was killed: the process is started anew
+        with contextlib.suppress(OSError):  # such as a fork server that was killed: the process is started anew
             return server.start(program.command[node_process:], environment, output)
     return execute(program, environment, output)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ import psutil
 import pytest
 
 from nodes.client import Client
+from nodes.launching import launch
 
 NODES = '''
 import atexit
@@ -130,6 +132,23 @@ def test_a_launch_whose_fork_server_was_killed_starts_processes_anew(ground: Any
     out, _ = launch.communicate(timeout=30.0)
     assert launch.returncode == 130
     assert re.search(r"restarts +listener 2\n", out), out
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), ConnectionResetError(), OSError(errno.ECHILD, "no child")])
+def test_a_process_that_the_fork_server_cannot_start_is_started_anew(
+    error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing:
+        def start(self, *_: object) -> int:
+            raise error
+
+    monkeypatch.setattr(launch, "fork_server", Failing)
+    node = launch.program("nobody", tmp_path / "no_plan.json")
+    output = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+    pid = launch.spawn(node, os.environ, output)
+    os.close(output)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 2
+    assert "not a saved plan" in (tmp_path / "log").read_text()
 
 
 def test_a_process_with_threads_has_no_fork_server() -> None:
