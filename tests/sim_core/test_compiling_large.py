@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -56,6 +58,25 @@ def test_modules_compiled_side_by_side_give_the_numbers_of_one_module(robot: str
     expected = results(derivation, [native.object_of(whole(derivation))])
     assert results(derivation, objects) == expected
     assert len(set(expected.values())) > 5
+
+
+def test_the_other_process_compiles_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = parts(derive(build("triple_pendulum")))
+    received, compiled_there = side_by_side._received, threading.Event()
+
+    def reception(stream: BinaryIO) -> bytes:
+        data = received(stream)
+        compiled_there.set()
+        return data
+
+    def object_of(ir: str) -> bytes:
+        assert compiled_there.wait(60.0), "the other process sent nothing"
+        return native.object_of(ir)
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: {0, 1})
+    monkeypatch.setattr(side_by_side, "_received", reception)
+    monkeypatch.setattr(side_by_side, "object_of", object_of)
+    assert len(side_by_side.objects_of(modules)) == len(modules)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from sim_core.kernels.machine_code.native import object_of
 
-COMPILE = "from sim_core.kernels import side_by_side; side_by_side.serve()"
+COMPILE = f"from {__name__} import serve; serve()"
 LENGTH = 8  # bytes of the number before a text or an object file: its length
 
 Item = tuple[int, str]  # a module's index and text
