@@ -31,7 +31,7 @@ from sim_core.system import assemble
 from sim_core.simulation import Simulation
 from sim_core.stabilization.stabilizers import Baumgarte
 system = assemble(build("triple_pendulum"))
-sim = Simulation(system, stabilizer=Baumgarte(5.0, 12.0))
+sim = Simulation(system, stepper="semi_implicit", stabilizer=Baumgarte(5.0, 12.0))
 sim.step(100)
 loaded = "casadi" in sys.modules, "numba" in sys.modules
 print(system.from_cache, *loaded, sim.state.q.tolist().__repr__())

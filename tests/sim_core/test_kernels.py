@@ -30,10 +30,21 @@ ROOT = Path(__file__).resolve().parents[2]
 PI_2 = math.pi / 2
 
 
-def run(function: ca.Function, inputs: list[np.ndarray], twins=None, lanes: int = 1) -> list[np.ndarray]:  # type: ignore[no-untyped-def]
-    """What the compiled function gives; inputs and results have `lanes` columns where there are several."""
+def linked(function: ca.Function, twins=None, lanes: int = 1) -> native.Library:  # type: ignore[no-untyped-def]
+    """The compiled function."""
     symbol = native.symbol_name(*function.name().split("."))
-    library = native.linked(module_of({function.name(): function}, twins, lanes), [symbol])
+    return native.linked(module_of({function.name(): function}, twins, lanes), [symbol])
+
+
+def run(
+    function: ca.Function, inputs: list[np.ndarray], library: native.Library | None = None, lanes: int = 1
+) -> list[np.ndarray]:
+    """What the compiled function gives; inputs and results have `lanes` columns where there are several.
+
+    library  the result of `linked` for this function; None compiles it
+    """
+    symbol = native.symbol_name(*function.name().split("."))
+    library = library or linked(function, lanes=lanes)
     results = [k for k in range(function.n_out()) if function.name_out(k) != "lifted_values"]
     out = [np.full((function.numel_out(k), lanes), np.nan) for k in results]
     BoundKernel(library.addresses[symbol], [np.ascontiguousarray(value) for value in inputs], out)()
@@ -156,10 +167,11 @@ def test_pairs_and_lanes_give_what_single_numbers_give(name: str) -> None:
         inputs[function.name_in().index("p")] = np.tile(mechanism.parameter_values(0), (8, 1))
         rounding = 1e-12 if kernel.endswith("forward_dynamics") and mechanism.constraints else 1e-13
         together = run(function, [value.T.copy() for value in inputs], lanes=8)
+        single, pairs = linked(function), linked(function, derivation.twins)
         for lane in (0, 3, 7):
             one = [value[lane].copy() for value in inputs]
-            plain, alike = run(function, one), run(function, one, derivation.twins)
-            moved = run(function, [one[0], np.nextafter(one[1], np.inf), *one[2:]])
+            plain, alike = run(function, one, single), run(function, one, pairs)
+            moved = run(function, [one[0], np.nextafter(one[1], np.inf), *one[2:]], single)
             for a, b, c, d in zip(plain, alike, together, moved, strict=True):
                 scale = max(1.0, np.abs(a).max(initial=0.0))
                 assert np.abs(a - b).max(initial=0.0) <= 1e-13 * scale
