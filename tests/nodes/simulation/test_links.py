@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import control
 import msgspec
 import numpy as np
 import pytest
@@ -263,6 +262,8 @@ def settles(gain: np.ndarray, delay_ms: float) -> bool:
 
 
 def test_stability_ends_at_the_delay_margin_of_the_linear_loop() -> None:
+    import control  # takes seconds, and every worker imports this file
+
     A, B = linearized("rotary_pendulum", {"coordinates": "joint"}, (0.0, math.pi))
     gain = lqr_gain(A, B, np.diag([1.0, 1.0, 0.05, 0.05]), np.array([[2e3]]))
     loop = control.ss(A, B, gain, 0.0)
