@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -50,6 +51,7 @@ def largest_step(growth: Callable[[float], float]) -> float:
     return low
 
 
+@lru_cache(maxsize=256)
 def largest_stable_step(stepper: Stepper, kp: float, kd: float) -> float:
     """Largest step size, s, at which the stepper integrates e'' = -kp e - kd e' without growth; inf if unlimited.
 
@@ -113,7 +115,7 @@ class Stabilizer:
         h  step size, s, for which the gains are computed
         """
         gains = self.linear_gains(h)
-        return math.inf if gains is None else largest_stable_step(stepper, *gains)
+        return math.inf if gains is None else largest_stable_step(stepper, *map(float, gains))
 
 
 @dataclass(frozen=True)
@@ -199,14 +201,20 @@ class PID(Stabilizer):
         if stepper.adaptive:
             return math.inf
         kp, ki, kd = self._all(h)
-        loop = np.array([[0.0, 1.0, 0.0], [-kp, -kd, -ki], [0.0, 0.0, 0.0]])
+        return min(_largest_stable_pid_step(stepper, kp, ki, kd), largest_stable_step(stepper, kp, kd))
 
-        def growth(step: float) -> float:
-            begun = np.eye(3)
-            begun[2, 0] = step
-            return float(np.abs(np.linalg.eigvals(_one_step(stepper, step * loop) @ begun)).max())
 
-        return min(largest_step(growth), largest_stable_step(stepper, kp, kd))
+@lru_cache(maxsize=256)
+def _largest_stable_pid_step(stepper: Stepper, kp: float, ki: float, kd: float) -> float:
+    """Largest step size, s, at which the law of `PID` lets no violation of a holonomic constraint grow."""
+    loop = np.array([[0.0, 1.0, 0.0], [-kp, -kd, -ki], [0.0, 0.0, 0.0]])
+
+    def growth(step: float) -> float:
+        begun = np.eye(3)
+        begun[2, 0] = step
+        return float(np.abs(np.linalg.eigvals(_one_step(stepper, step * loop) @ begun)).max())
+
+    return largest_step(growth)
 
 
 def _one_step(stepper: Stepper, Z: np.ndarray) -> np.ndarray:
