@@ -18,6 +18,7 @@ def main() -> None:
 
             start_fork_server()  # first, as the processes of nodes are copies of this process
         from nodes.cli.application import run
+        from nodes.launching.ending import end_process
     except KeyboardInterrupt:  # while modules are imported, before `run` can answer it
         raise SystemExit(130) from None
-    raise SystemExit(run(arguments))
+    end_process(run(arguments))

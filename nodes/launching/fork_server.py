@@ -27,6 +27,7 @@ from typing import Any
 import msgspec
 import setproctitle
 
+from nodes.launching.ending import end_process
 from nodes.launching.process import die_with_parent
 from nodes.launching.process import main as run_process
 
@@ -88,8 +89,7 @@ def fork_server() -> ForkServer | None:
 def start_fork_server() -> None:
     """Start the fork server of this process. Has no effect in a process with several threads.
 
-    This function also returns in the processes that the fork server starts: there it raises SystemExit with the exit
-    code of the node, after the node has ended.
+    The processes that the fork server starts run their node in this function and end in it.
     """
     if len(os.listdir("/proc/self/task")) > 1:  # locks that other threads hold would never be released in a copy
         return
@@ -168,7 +168,7 @@ def _start_node(
     sys.stderr = _unbuffered(2, errors="backslashreplace")
     connection.sendall(RESULT.pack(os.getpid()))
     connection.close()
-    sys.exit(run_process(arguments))
+    end_process(run_process(arguments))
 
 
 def _unbuffered(descriptor: int, **more: Any) -> io.TextIOWrapper:

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 import zmq
 
 from nodes.hosting.session import finish
+from nodes.launching.ending import end_process
 from nodes.launching.supervisor import RESTARTS
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan, read_plan
@@ -148,4 +149,4 @@ def _run_simulation(plan: Plan, begin: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import zmq
 
-from nodes.cli import main
+from nodes.cli.application import run
 from nodes.client import NodeEntry, Stopped
 from nodes.client import _until_answered as until_answered
 from nodes.hosting.stop_calls import StopCalls
@@ -43,11 +43,9 @@ def test_a_node_that_does_not_answer_is_named_with_what_to_do(
     arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("nodes.client.Client", Silent)
-    monkeypatch.setattr("sys.argv", ["armswing", "estop", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
+    exit_code = run(["estop", *arguments])
     error = capsys.readouterr().err
-    assert (ended.value.code, error.count("\n")) == (1, 1)
+    assert (exit_code, error.count("\n")) == (1, 1)
     assert says in error
 
 

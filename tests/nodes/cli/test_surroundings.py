@@ -59,13 +59,11 @@ def test_an_interrupt_while_modules_are_imported_is_no_traceback() -> None:
 
 
 VERSION = """
-import os, sys
+import atexit, os, sys
 sys.argv = ["armswing", "--version"]
+atexit.register(lambda: print("threads", os.environ["OPENBLAS_NUM_THREADS"]))
 from nodes.cli import main
-try:
-    main()
-except SystemExit:
-    print("threads", os.environ["OPENBLAS_NUM_THREADS"])
+main()
 """
 
 
