@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import gc
+import io
 import math
 import time
+from collections.abc import Iterator
+from weakref import WeakSet
 
 FIRST = 2_000  # new objects since the last collection from which on one is due
 MOST = 50_000  # new objects from which on collection no longer waits for spare time
 OLDER, OLDEST = 10, 100  # every 10th collection includes generation 1, every 100th generation 2, as in Python
+FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)  # that keep what is written until a flush
+
+_frozen_files = WeakSet[io.IOBase]()  # which `gc.get_objects` does not list
+
+
+def buffered_files() -> Iterator[io.IOBase]:
+    """The open files of this process that keep what is written until a flush.
+
+    In a process that is a copy of another one, these are the files that it has opened itself, if all objects were
+    frozen (`gc.freeze`) before the copy was made.
+    """
+    yield from [file for file in _frozen_files if not file.closed]
+    yield from _collectable_files()
+
+
+def _collectable_files() -> list[io.IOBase]:
+    # not isinstance: an object may pretend to another class, and would then be asked
+    return [each for each in gc.get_objects() if issubclass(type(each), FILES) and not each.closed]
 
 
 class Collector:
     """Garbage collection at times that a loop chooses: the loop checks `due` in each iteration and calls `collect`.
 
-    Objects that exist when the Collector is created are frozen, so that no later collection visits them.
+    Objects that exist when the Collector is created are frozen, so that no later collection visits them. If objects
+    were frozen before, all remain frozen after `close`, because Python unfreezes all objects or none.
 
     longest_s    duration of the longest collection so far (s)
     collections  number of collections so far
@@ -22,6 +44,9 @@ class Collector:
 
     def __init__(self) -> None:
         gc.collect()
+        self._unfreezes = gc.get_freeze_count() == 0
+        if not self._unfreezes:
+            _frozen_files.update(_collectable_files())
         gc.freeze()
         gc.disable()
         self.longest_s = 0.0
@@ -53,4 +78,5 @@ class Collector:
     def close(self) -> None:
         """Return to Python's automatic garbage collection."""
         gc.enable()
-        gc.unfreeze()
+        if self._unfreezes:
+            gc.unfreeze()

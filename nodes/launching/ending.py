@@ -9,31 +9,29 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
-import io
 import os
 import sys
 import threading
 from contextlib import suppress
 from typing import NoReturn
 
-FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)  # that keep what is written until a flush
+from nodes.hosting.garbage import buffered_files
 
 
 def end_process(exit_code: int) -> NoReturn:
     """End this process with an exit code, after its threads and its exit functions (`atexit`) have ended.
 
-    Files that are still open are flushed, and objects that only reference cycles keep are freed. The remaining objects
-    are not freed, so that their method `__del__` is not called.
+    Files that are still open are flushed, and objects that only reference cycles keep are freed, unless they are frozen
+    (`gc.freeze`). The remaining objects are not freed, so that their method `__del__` is not called.
 
     Raises SystemExit with the exit code if a standard stream cannot be flushed, so that the interpreter reports it.
     """
     with suppress(KeyboardInterrupt):  # who does not wait for threads
         threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    for each in gc.get_objects():
-        if issubclass(type(each), FILES) and not each.closed:
-            with suppress(OSError, ValueError):
-                each.flush()
+    for file in buffered_files():
+        with suppress(OSError, ValueError):
+            file.flush()
     gc.collect()
     try:
         for stream in (sys.stdout, sys.stderr):

@@ -12,8 +12,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 INTERPRETER, OURS = "import sys; end = sys.exit", "from nodes.launching.ending import end_process as end"
 PROGRAM = """
-import atexit, ctypes, threading, time
+import atexit, ctypes, gc, threading, time
 from concurrent.futures import ThreadPoolExecutor
+
+gc.set_threshold(1_000_000)  # what is in a cycle is freed at the end
 
 class Loop:
     def __init__(self):
