@@ -39,7 +39,6 @@ def windows_until_the_end_of_the_test() -> Iterator[None]:
     yield
     KEPT.clear()
     gc.collect()
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
