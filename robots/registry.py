@@ -9,7 +9,10 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -159,6 +162,25 @@ def with_joint_coordinates(name: str, parameters: Mapping[str, Any]) -> dict[str
     return {"coordinates": "joint", **parameters} if has_choice else dict(parameters)
 
 
+# {arguments: mechanism, and the warnings at its construction}
+_Built = dict[str, tuple[Mechanism, list[warnings.WarningMessage]]]
+_built: ContextVar[_Built | None] = ContextVar("_built", default=None)
+_shown_warnings: dict[Any, Any] = {}  # registry of `warnings`: by default, each warning is shown once
+
+
+@contextmanager
+def built_once() -> Iterator[None]:
+    """Context in which `build` returns the same mechanism for equal arguments, instead of building it again.
+
+    Its warnings are given each time. Files that a robot is built from must not change in the context.
+    """
+    token = _built.set({})
+    try:
+        yield
+    finally:
+        _built.reset(token)
+
+
 def build(name: str, **parameters: Any) -> Mechanism:
     """Build and validate the mechanism of a robot.
 
@@ -167,6 +189,22 @@ def build(name: str, **parameters: Any) -> Mechanism:
 
     Raises UnknownName for an unknown robot or parameter, InvalidRequest for invalid values.
     """
+    known = _built.get()
+    if known is None or not all(isinstance(value, (str, bool, int, float)) for value in parameters.values()):
+        return _build(name, parameters)
+    key = repr((name, sorted(parameters.items())))  # 1, 1.0 and True differ
+    if key not in known:
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            mechanism = _build(name, parameters)
+        known[key] = mechanism, given
+    mechanism, given = known[key]
+    for each in given:
+        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno, registry=_shown_warnings)
+    return mechanism
+
+
+def _build(name: str, parameters: dict[str, Any]) -> Mechanism:
     function = builder(name)
     known, hints = inspect.signature(function).parameters, _hints(function)
     pushable = None if PUSHABLE in known else parameters.pop(PUSHABLE, None)

@@ -41,7 +41,16 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> list[str]
     host    name of this host if it is not the server's host. If this host lacks the packages for simulation, only the
             nodes that run on this host are checked; the launch on the server's host checks the whole plan
     """
-    only = host if host is not None and not can_simulate() else None
+    if not can_simulate():
+        return _check(plan, tables, host, only=host)
+    from robots.registry import built_once
+
+    with built_once():  # most nodes ask for the robot too
+        return _check(plan, tables, host, only=None)
+
+
+def _check(plan: Plan, tables: Tables, host: str | None, only: str | None) -> list[str]:
+    """Check a plan as `check_plan` does; only the nodes of the host `only`, if that is not None."""
     _check_one_clock(plan, tables)
     _check_hosts(plan, tables)
     _find_timing(plan, tables, host)

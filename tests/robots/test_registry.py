@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
 from robots import registry
-from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.errors import DescriptionWarning, InvalidRequest, UnknownName
+from sim_core.mechanism import Mechanism
 from sim_core.mechanism.quantities import value_of
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
@@ -151,6 +153,30 @@ def test_every_parameter_of_a_robot_says_what_it_is_and_what_an_open_default_sta
     for parameter in registry.parameters(name):
         assert parameter.meaning, parameter
         assert parameter.default not in (None, "") or parameter.none, parameter
+
+
+def test_a_robot_is_built_once_where_that_is_asked_for() -> None:
+    with registry.built_once():
+        first = registry.build("gibbon", links=3)
+        assert registry.build("gibbon", links=3) is first
+        assert registry.build("gibbon", links=2) is not first
+        assert registry.build("gibbon", links=3.0).canonical_hash == first.canonical_hash
+        with pytest.raises(InvalidRequest, match="links"):
+            registry.build("gibbon", links=[3])
+        assert registry.build("gibbon", links=3, pushable="*").pushable != first.pushable == ()
+    assert registry.build("gibbon", links=3) is not first
+
+
+def test_a_robot_that_is_built_once_gives_its_warnings_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def doubtful() -> Mechanism:
+        warnings.warn("doubtful", DescriptionWarning, stacklevel=2)
+        return registry.build("arm_2dof")
+
+    monkeypatch.setitem(registry.BUILTIN, "doubtful", doubtful)
+    with registry.built_once():
+        for _ in range(2):
+            with pytest.warns(DescriptionWarning, match="doubtful"):
+                registry.build("doubtful")
 
 
 def test_a_builder_without_a_word_about_its_parameters_has_them_listed(monkeypatch: pytest.MonkeyPatch) -> None:

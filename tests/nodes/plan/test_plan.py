@@ -14,6 +14,7 @@ from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError, convert
 from nodes.plan.launch_plan import Plan, read_plan, save_plan
 from nodes.plan.loading import load_class
+from robots import registry
 from sim_core.integrators.steppers import STEPPERS
 
 NODE = '[[nodes]]\nname = "damp"\nrun = "small_nodes.py:Damp"\n'
@@ -405,3 +406,11 @@ def test_importing_the_runtime_brings_no_compiler() -> None:
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_robot_of_a_launch_is_built_once_although_many_nodes_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    build, built = registry._build, []
+    monkeypatch.setattr(registry, "_build", lambda name, given: built.append(name) or build(name, given))
+    plan = load_plan(Path(__file__).parents[3] / "launch" / "charmie_pick.toml")
+    assert len(plan.nodes) > 3
+    assert built == ["charmie"]
