@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -62,17 +61,16 @@ def least_inertias(mechanism: Mechanism) -> dict[str, float]:
     return dict(zip([joint.name for joint in moving], least.tolist(), strict=True))
 
 
-def mobilities(mechanism: Mechanism) -> Iterator[Array]:
-    """Yield the inverse (n, n) of the mass matrix of the tree of joints at the start and at random postures.
+def mobilities(mechanism: Mechanism) -> list[Array]:
+    """The inverse (n, n) of the mass matrix of the tree of joints at the start and at random postures.
 
     Spherical and free joints keep their orientation.
     """
     turning = np.array([joint.kind in ORIENTED for joint in mechanism.joints for _ in joint.coordinates])
-    n, draw = len(turning), np.random.default_rng(1)
-    start = np.array(mechanism.initial_q[:n])
-    for sample in range(SAMPLES + 1):
-        q = start if sample == 0 else start + np.where(turning, 0.0, draw.uniform(-1.0, 1.0, n))
-        yield inverse_of(mass_matrix_at(mechanism, moving_bodies(mechanism, q)))
+    n = len(turning)
+    moves = np.random.default_rng(1).uniform(-1.0, 1.0, (SAMPLES, n))
+    q = np.array(mechanism.initial_q[:n]) + np.vstack([np.zeros(n), np.where(turning, 0.0, moves)])
+    return list(inverse_of(mass_matrix_at(mechanism, moving_bodies(mechanism, q))))
 
 
 def _mobility(joint: Joint, mobility: Array, end: int) -> float:

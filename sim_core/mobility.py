@@ -19,7 +19,7 @@ from sim_core.mechanism.contacts import SphereContact
 from sim_core.mechanism.description import GROUND, Body, Joint, Mechanism
 from sim_core.mechanism.joints import ORIENTED, stiffness_for
 from sim_core.mechanism.quantities import value_of
-from sim_core.spatial import perpendicular_axes, rotation_about, rotation_from_quaternion
+from sim_core.spatial import perpendicular_axes, rotation_from_quaternion
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 DIGITS = 3  # of a computed stiffness, so that it is the same number on every processor
@@ -27,12 +27,15 @@ DIGITS = 3  # of a computed stiffness, so that it is the same number on every pr
 
 @dataclass(frozen=True)
 class MovingBody:
-    """Pose of a body in the world, and the Jacobians of the velocity of its frame.
+    """Poses of a body in the world, one for each posture of its mechanism, and the Jacobians of its velocity.
 
-    p   (3,) position p_WB
-    R   (3, 3) rotation matrix R_WB
-    Jv  (3, n) Jacobian of the velocity of the body's origin with respect to the n coordinate velocities, in world axes
-    Jw  (3, n) Jacobian of the angular velocity, in world axes
+    The dimensions of the postures, none for a single one, come before those of the arrays.
+
+    p   (..., 3) position p_WB
+    R   (..., 3, 3) rotation matrix R_WB
+    Jv  (..., 3, n) Jacobian of the velocity of the body's origin with respect to the n coordinate velocities, in world
+        axes
+    Jw  (..., 3, n) Jacobian of the angular velocity, in world axes
     """
 
     p: Array
@@ -41,7 +44,7 @@ class MovingBody:
     Jw: Array
 
     def velocity(self, point: Any) -> Array:
-        """Jacobian (3, n) of the velocity of a body-fixed point, in world axes.
+        """Jacobian (..., 3, n) of the velocity of a body-fixed point, in world axes.
 
         point  (3,) point in the body's frame
         """
@@ -52,66 +55,73 @@ def moving_bodies(mechanism: Mechanism, q: Array) -> dict[str, MovingBody]:
     """{body: MovingBody} of a tree of joints at joint positions q; the ground is included.
 
     Spherical and free joints are taken at their initial orientation, whatever q is.
+
+    q  (..., n) joint positions of one posture, or of several
     """
     n = sum(len(joint.coordinates) for joint in mechanism.joints)
-    found = {GROUND: MovingBody(np.zeros(3), np.eye(3), np.zeros((3, n)), np.zeros((3, n)))}
+    still = np.zeros((*q.shape[:-1], 3, n))
+    found = {GROUND: MovingBody(np.zeros(3), np.eye(3), still, still)}
     at = 0
     for joint in mechanism.joints:
         size = len(joint.coordinates)
-        found[joint.child] = _moving_child(joint, found[joint.parent], q[at : at + size], at)
+        found[joint.child] = _moving_child(joint, found[joint.parent], q[..., at : at + size], at)
         at += size
     return found
 
 
 def _moving_child(joint: Joint, parent: MovingBody, q: Array, at: int) -> MovingBody:
-    """Pose and Jacobians of the child of a joint.
+    """Poses and Jacobians of the child of a joint.
 
-    q   positions of this joint alone
+    q   (..., n_j) positions of this joint alone
     at  index of the joint's first coordinate among all coordinates
     """
     slides = {"prismatic": (joint.axis,), "planar": perpendicular_axes(joint.axis), "free": tuple(np.eye(3))}
     directions = [parent.R @ np.array(axis) for axis in slides.get(joint.kind, ())]
     arm = parent.R @ np.array(joint.parent_point)
-    for direction, distance in zip(directions, q, strict=False):
-        arm = arm + distance * direction
+    for number, direction in enumerate(directions):
+        arm = arm + q[..., number, None] * direction
     Jv, Jw, R = parent.Jv - _cross(arm) @ parent.Jw, parent.Jw.copy(), parent.R
     for number, direction in enumerate(directions):
-        Jv[:, at + number] = direction
+        Jv[..., at + number] = direction
     first = at + len(directions)
     if joint.kind in ("revolute", "planar"):
-        Jw[:, first] = R @ np.array(joint.axis)
-        R = R @ np.asarray(rotation_about(joint.axis, float(q[-1])))
+        Jw[..., first] = R @ np.array(joint.axis)
+        R = R @ _rotations(joint.axis, q[..., -1])
     R = R @ np.array(joint.rotation)
     if joint.kind in ORIENTED:
         e = np.array(joint.quaternion, dtype=float)
         R = R @ np.asarray(rotation_from_quaternion(e / np.linalg.norm(e)))
-        Jw[:, first : first + 3] = R
+        Jw[..., first : first + 3] = R
     back = -(R @ np.array(joint.child_point))
     return MovingBody(parent.p + arm + back, R, Jv - _cross(back) @ Jw, Jw)
 
 
 def mass_matrix_at(mechanism: Mechanism, bodies: dict[str, MovingBody]) -> Array:
-    """Mass matrix (n, n) of a tree of joints, with the joints' armatures; `bodies` is the result of `moving_bodies`."""
-    n = bodies[GROUND].Jv.shape[1]
-    M = np.zeros((n, n))
+    """Mass matrix (..., n, n) of a tree of joints, with the joints' armatures.
+
+    bodies  result of `moving_bodies`
+    """
+    *postures, _, n = bodies[GROUND].Jv.shape
+    M = np.zeros((*postures, n, n))
     for body in mechanism.bodies:
         moving = bodies[body.name]
-        velocity, turning = moving.velocity(body.center_of_mass), moving.R.T @ moving.Jw
-        M += value_of(body.mass) * velocity.T @ velocity + turning.T @ _inertia(body) @ turning
+        velocity, turning = moving.velocity(body.center_of_mass), _transposed(moving.R) @ moving.Jw
+        M += value_of(body.mass) * _transposed(velocity) @ velocity + _transposed(turning) @ _inertia(body) @ turning
     at = 0
     for joint in mechanism.joints:
         size = len(joint.coordinates)
         at += size
         armed = size if joint.kind in ORIENTED else min(size, 1)  # in a planar joint, the rotation alone
-        M[range(at - armed, at), range(at - armed, at)] += value_of(joint.armature)
+        M[..., range(at - armed, at), range(at - armed, at)] += value_of(joint.armature)
     return M
 
 
 def inverse_of(M: Array) -> Array:
-    """Inverse of a mass matrix; zero along directions that move no mass."""
-    scale = np.sqrt(np.diag(M))
+    """Inverse (..., n, n) of mass matrices (..., n, n); zero along directions that move no mass."""
+    scale = np.sqrt(np.diagonal(M, axis1=-2, axis2=-1))
     scale = np.where(scale > 0.0, scale, 1.0)
-    return np.asarray(np.linalg.pinv(M / np.outer(scale, scale), hermitian=True) / np.outer(scale, scale))
+    scales = scale[..., :, None] * scale[..., None, :]
+    return np.asarray(np.linalg.pinv(M / scales, hermitian=True) / scales)
 
 
 def effective_masses(mechanism: Mechanism, q: Array | None = None) -> dict[str, float]:
@@ -252,5 +262,18 @@ def _inertia(body: Body) -> Array:
 
 
 def _cross(a: Array) -> Array:
-    """Cross-product matrix (3, 3), with _cross(a) @ b = a x b."""
-    return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])
+    """Cross-product matrices (..., 3, 3) of vectors (..., 3), with _cross(a) @ b = a x b."""
+    K = np.zeros((*a.shape, 3))
+    K[..., (2, 0, 1), (1, 2, 0)] = a
+    K[..., (1, 2, 0), (2, 0, 1)] = -a
+    return K
+
+
+def _rotations(axis: Any, angle: Array) -> Array:
+    """Rotation matrices (..., 3, 3) about a unit axis by angles (...), rad (Rodrigues' formula)."""
+    K = _cross(np.array(axis, dtype=float))
+    return np.asarray(np.eye(3) + np.sin(angle)[..., None, None] * K + (1.0 - np.cos(angle))[..., None, None] * (K @ K))
+
+
+def _transposed(A: Array) -> Array:
+    return A.swapaxes(-1, -2)
