@@ -35,27 +35,41 @@ def check_fields(item: Any, where: str, skip: Sequence[str] = ()) -> None:
             _check(getattr(item, name), hint, name, where)
 
 
-def _check(value: Any, hint: Any, name: str, where: str) -> None:
+@cache
+def _kinds_of(hint: Any) -> tuple[bool, tuple[Any, ...], Any]:
+    """Whether a field of this type may be None, its other types, and the origin of the first one, such as `tuple`."""
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    if value is None and types.NoneType in kinds:
+    others = tuple(kind for kind in kinds if kind is not types.NoneType)
+    return len(others) < len(kinds), others, Vector3 if hint == Vector3 else get_origin(others[0])
+
+
+@cache
+def _entries_of(hint: Any) -> tuple[tuple[Any, ...], tuple[bool, ...]]:
+    """Types of the entries of a tuple's type, and whether an entry of the type is a number or a vector."""
+    kinds = get_args(hint)
+    return kinds, tuple(kind is float or float in get_args(kind) or kind == Vector3 for kind in kinds)
+
+
+def _check(value: Any, hint: Any, name: str, where: str) -> None:
+    optional, kinds, origin = _kinds_of(hint)
+    if value is None and optional:
         return
-    kinds = tuple(kind for kind in kinds if kind is not types.NoneType)
     if float in kinds:
         _check_number(value, kinds, name, where)
-    elif hint == Vector3:
+    elif origin is Vector3:
         _check_vector(value, name, where)
-    elif get_origin(kinds[0]) is Literal:
+    elif origin is Literal:
         words = get_args(kinds[0])
         if not any(value is word or (type(value) is type(word) and value == word) for word in words):
             raise InvalidMechanism(
                 f"{where}: {name} is {_shown(value)}; it must be one of {', '.join(map(str, words))}"
             )
-    elif get_origin(kinds[0]) is Callable:
+    elif origin is Callable:
         if not callable(value):
             raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be a function")
-    elif get_origin(kinds[0]) is tuple:
+    elif origin is tuple:
         _check_tuple(value, kinds[0], name, where)
-    elif get_origin(kinds[0]) is dict:
+    elif origin is dict:
         _check_table(value, name, where)
     elif kinds[0] in WORDS:
         if type(value) is not kinds[0] and not (kinds[0] is str and isinstance(value, str)):
@@ -105,7 +119,7 @@ def _check_vector(value: Any, name: str, where: str) -> None:
 
 
 def _check_tuple(value: Any, hint: Any, name: str, where: str) -> None:
-    kinds = get_args(hint)
+    kinds, plain = _entries_of(hint)
     repeated = kinds[-1] is Ellipsis
     if not isinstance(value, tuple):
         raise InvalidMechanism(f"{where}: {name} is {_shown(value)}; it must be a tuple")
@@ -118,9 +132,8 @@ def _check_tuple(value: Any, hint: Any, name: str, where: str) -> None:
     if repeated and kinds[0] in (float, int) and {*map(type, value)} == {kinds[0]} and sum(map(abs, value)) <= LARGEST:
         return  # the many numbers of a mesh need no check one by one; the sum excludes nan and inf as well
     for index, entry in enumerate(value):
-        kind = kinds[0] if repeated else kinds[index]
-        plain = kind is float or float in get_args(kind) or kind == Vector3
-        _check(entry, kind, name if plain else f"{name}[{index}]", where)
+        place = 0 if repeated else index
+        _check(entry, kinds[place], name if plain[place] else f"{name}[{index}]", where)
 
 
 def _check_table(value: Any, name: str, where: str) -> None:
