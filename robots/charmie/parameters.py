@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 import warnings
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -244,10 +245,26 @@ def read_parameters(file: str | Path = "") -> Parameters:
     path = Path(file) if file else DEFAULT_FILE
     where = f"robot 'charmie': {path}"
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidRequest(f"{where} cannot be read: {error.strerror}") from error
-    except ValueError as error:  # no TOML, or no text
+    except ValueError as error:  # no text
+        raise InvalidRequest(f"{where} is not valid TOML: {error}") from error
+    found, numbers = _read_text(text, where)
+    if file:
+        _warn_of_absurd(where, numbers)
+    return found
+
+
+@lru_cache(maxsize=4)
+def _read_text(text: str, where: str) -> tuple[Parameters, dict[str, float]]:
+    """The parameters, and {dotted key: number}, of the text of a parameter file.
+
+    where  label of the robot and the file, which begins an error message
+    """
+    try:
+        document = tomllib.loads(text)
+    except ValueError as error:
         raise InvalidRequest(f"{where} is not valid TOML: {error}") from error
     if wrong := misfit(document, Parameters, first={"arm.links": FIRST_LINK}):
         raise InvalidRequest(f"{where}: {wrong}")
@@ -258,9 +275,7 @@ def read_parameters(file: str | Path = "") -> Parameters:
             raise InvalidRequest(
                 f"{where}: {key} is {number}; it must be at most {owner}.upper, {numbers[f'{owner}.upper']}"
             )
-    if file:
-        _warn_of_absurd(where, numbers)
-    return msgspec.convert(document, Parameters)
+    return msgspec.convert(document, Parameters), numbers
 
 
 TWO_TURNS = 4 * math.pi  # rad; a joint limit beyond it is probably in degrees
