@@ -225,8 +225,7 @@ def dissipation_for(restitution: float, speed: float) -> float:
         return 0.0
     # the root lies below 1 / e, where 1 - e d = 0, and above 0, which is the trivial root
     low, high = 0.0, 1.0 / restitution
-    for _ in range(200):
-        d = 0.5 * (low + high)
+    while low < (d := 0.5 * (low + high)) < high:
         left = 1.0 - restitution * d
         excess = -1.0 if left <= 0.0 else math.log(left) + d * (1.0 + restitution) - math.log1p(d)
         low, high = (d, high) if excess > 0.0 else (low, d)
