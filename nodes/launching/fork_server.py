@@ -187,7 +187,8 @@ def _import_for_all() -> None:
     """Import the modules that launches and nodes have in common, as far as their packages are installed."""
     with contextlib.suppress(ImportError):
         import nodes.hosting.runner
-        import nodes.plan.checks  # noqa: F401
+        import nodes.plan.checks
+        import nodes.recorder  # noqa: F401
         import robots.registry  # noqa: F401
         import sim_core.integrators.steppers
         import sim_core.stabilization.registry  # noqa: F401
