@@ -59,16 +59,34 @@ def said(node: HilCompare, name: str, message: Any) -> list[Residual]:
     return [residual for _, residual in node.on_message(name, message)]
 
 
-def test_a_measurement_between_two_predictions_is_set_beside_the_line_through_them() -> None:
+def test_a_measurement_between_two_predictions_is_set_beside_the_motion_between_them() -> None:
     node = started()
     assert said(node, "state", state(0.0, 0.0, 5.0)) == []
-    assert said(node, "measured_state", state(0.04, 0.5, seq=9)) == []  # what comes next is not known yet
+    assert said(node, "measured_state", state(0.04, 0.14, seq=9)) == []  # what comes next is not known yet
     assert node.counters == {"paired": 0, "unpaired": 0, "waiting": 1}
-    (residual,) = said(node, "state", state(0.1, 1.0, 6.0))
+    (residual,) = said(node, "state", state(0.1, 0.1, 5.1))
     assert (residual.name, residual.state_seq, residual.timestamp) == (["a"], 9, 0.04)
     assert residual.position == pytest.approx([0.1])
     assert residual.velocity == pytest.approx([0.0])
     assert residual.effort == []
+
+
+def test_predictions_lost_on_their_way_move_no_error_of_a_fast_joint() -> None:
+    def swinging(t: float, off: float = 0.0) -> RobotState:
+        moving = state(t, 1.5 * math.sin(10.0 * t) + off)
+        moving.velocity = [15.0 * math.cos(10.0 * t)]
+        return moving
+
+    node, bias = started(), math.radians(0.1)
+    residuals = []
+    for k in range(500):
+        residuals += said(node, "measured_state", swinging(k * 1e-3, bias))
+        if k % 100 < 20:  # 80 ms are lost of every 100
+            residuals += said(node, "state", swinging(k * 1e-3))
+    positions = [residual.position[0] for residual in residuals]
+    assert len(positions) == 420  # those after the last prediction wait
+    assert positions == pytest.approx([bias] * 420, abs=math.radians(0.15))  # by straight lines, 7 degrees
+    assert node.verdict.outcome == "passed", node.verdict
 
 
 def test_what_has_no_partner_is_counted_and_nothing_is_invented_in_a_gap() -> None:

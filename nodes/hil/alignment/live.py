@@ -19,7 +19,8 @@ MOST_WAITING = 4096  # most measured states that wait for a predicted one
 
 class LivePairs:
     """Pairs each measured state with the predicted state at the same instant, interpolated between two predicted states
-    if necessary.
+    if necessary, as where states were lost in transmission. Positions between them are interpolated by a cubic
+    polynomial that has their velocities too: a straight line would depart from a fast joint by degrees within `gap_s`.
 
     gap_s             largest time between predicted states over which to interpolate (s)
     delay_s           known delay of the measurement (s)
@@ -132,12 +133,22 @@ def _residual(
     def predicted(first: Sequence[float], second: Sequence[float]) -> list[float]:
         return [(1.0 - share) * first[i] + share * second[i] for i in predicted_indices]
 
+    def predicted_positions() -> list[float]:
+        """Positions by the cubic polynomial with the positions and velocities of both states (Hermite)."""
+        smooth, within = share**2 * (3.0 - 2.0 * share), (after.timestamp - before.timestamp) * share * (1.0 - share)
+        return [
+            before.position[i]
+            + smooth * (after.position[i] - before.position[i])
+            + within * ((1.0 - share) * before.velocity[i] - share * after.velocity[i])
+            for i in predicted_indices
+        ]
+
     def less(values: Sequence[float], known: list[float]) -> list[float]:
         return [values[i] - value for i, value in zip(measured_indices, known, strict=True)]
 
     rates = predicted(before.velocity, after.velocity)
     residual = Residual(timestamp=measured.timestamp, name=names, state_seq=measured.seq)
-    residual.position = less(measured.position, predicted(before.position, after.position))
+    residual.position = less(measured.position, predicted_positions())
     if measured.velocity:
         residual.velocity = less(measured.velocity, rates)
     if measured.effort and after.effort:
