@@ -185,6 +185,7 @@ def test_a_controller_that_is_killed_takes_over_without_a_jump(ground: Any, unti
     until(lambda: launch.client.sim_status()["watchdog_trips"] > before["watchdog_trips"])
     until(lambda: launch.is_again("controller", controller))
     until(lambda: launch.client.sim_status()["state"] == "running")
+    until(lambda: launch.client.call("controller", "status")["counters"]["received"] > 200)  # so it commands as well
     until(lambda: is_at_rest(launch.client))
     launch.end()
     found = read_recording(ground.folder / "run.mcap")
