@@ -18,18 +18,18 @@ _frozen_files = WeakSet[io.IOBase]()  # which `gc.get_objects` does not list
 
 
 def buffered_files() -> Iterator[io.IOBase]:
-    """The open files of this process that keep what is written until a flush.
+    """The files of this process that keep what is written until a flush. Some may be closed or detached.
 
     In a process that is a copy of another one, these are the files that it has opened itself, if all objects were
     frozen (`gc.freeze`) before the copy was made.
     """
-    yield from [file for file in _frozen_files if not file.closed]
+    yield from list(_frozen_files)
     yield from _collectable_files()
 
 
 def _collectable_files() -> list[io.IOBase]:
     # not isinstance: an object may pretend to another class, and would then be asked
-    return [each for each in gc.get_objects() if issubclass(type(each), FILES) and not each.closed]
+    return [each for each in gc.get_objects() if issubclass(type(each), FILES)]
 
 
 class Collector:

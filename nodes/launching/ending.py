@@ -30,7 +30,7 @@ def end_process(exit_code: int) -> NoReturn:
         threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for file in buffered_files():
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):  # ValueError: closed or detached
             file.flush()
     gc.collect()
     try:

@@ -31,6 +31,8 @@ kept = open("kept", "w")
 kept.write("whole")
 binary = open("binary", "wb")
 binary.write(b"whole")
+detached = open("detached", "w")
+below = detached.detach()
 pool = ThreadPoolExecutor()  # its thread waits for work
 pool.submit(print, "in the pool").result()
 threading.Thread(target=lambda: (time.sleep(0.2), print("in a thread"))).start()

@@ -154,6 +154,13 @@ def test_garbage_is_collected_when_asked_and_not_before(collector: Collector) ->
     assert collector.longest_s > 0.0
 
 
+def test_a_detached_stream_is_no_obstacle(tmp_path: Path) -> None:
+    stream = (tmp_path / "detached").open("w")
+    with stream.detach():
+        Collector().close()  # the stream's `closed` raises ValueError now
+    assert gc.isenabled()
+
+
 def test_a_collection_that_would_be_too_long_waits_until_there_is_too_much(collector: Collector) -> None:
     collector._cost_s = [0.5e-3] * 3
     rings(FIRST + 100)
