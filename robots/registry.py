@@ -193,15 +193,17 @@ def build(name: str, **parameters: Any) -> Mechanism:
     if known is None or not all(isinstance(value, (str, bool, int, float)) for value in parameters.values()):
         return _build(name, parameters)
     key = repr((name, sorted(parameters.items())))  # 1, 1.0 and True differ
-    if key not in known:
-        with warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("always")
-            mechanism = _build(name, parameters)
-        known[key] = mechanism, given
-    mechanism, given = known[key]
-    for each in given:
-        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno, registry=_shown_warnings)
-    return mechanism
+    given: list[warnings.WarningMessage] = []
+    try:
+        if key not in known:
+            with warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
+                known[key] = _build(name, parameters), given
+        mechanism, given = known[key]
+        return mechanism
+    finally:  # after an error too
+        for each in given:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno, registry=_shown_warnings)
 
 
 def _build(name: str, parameters: dict[str, Any]) -> Mechanism:

@@ -168,8 +168,10 @@ def test_a_robot_is_built_once_where_that_is_asked_for() -> None:
 
 
 def test_a_robot_that_is_built_once_gives_its_warnings_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    def doubtful() -> Mechanism:
+    def doubtful(links: int = 2) -> Mechanism:
         warnings.warn("doubtful", DescriptionWarning, stacklevel=2)
+        if links != 2:
+            raise InvalidRequest("wrong as well")
         return registry.build("arm_2dof")
 
     monkeypatch.setitem(registry.BUILTIN, "doubtful", doubtful)
@@ -177,6 +179,8 @@ def test_a_robot_that_is_built_once_gives_its_warnings_each_time(monkeypatch: py
         for _ in range(2):
             with pytest.warns(DescriptionWarning, match="doubtful"):
                 registry.build("doubtful")
+        with pytest.warns(DescriptionWarning, match="doubtful"), pytest.raises(InvalidRequest, match="wrong as well"):
+            registry.build("doubtful", links=3)
 
 
 def test_a_builder_without_a_word_about_its_parameters_has_them_listed(monkeypatch: pytest.MonkeyPatch) -> None:
