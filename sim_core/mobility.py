@@ -105,8 +105,8 @@ def mass_matrix_at(mechanism: Mechanism, bodies: dict[str, MovingBody]) -> Array
     M = np.zeros((*postures, n, n))
     for body in mechanism.bodies:
         moving = bodies[body.name]
-        velocity, turning = moving.velocity(body.center_of_mass), _transposed(moving.R) @ moving.Jw
-        M += value_of(body.mass) * _transposed(velocity) @ velocity + _transposed(turning) @ _inertia(body) @ turning
+        velocity, turning = moving.velocity(body.center_of_mass), moving.R.mT @ moving.Jw
+        M += value_of(body.mass) * velocity.mT @ velocity + turning.mT @ _inertia(body) @ turning
     at = 0
     for joint in mechanism.joints:
         size = len(joint.coordinates)
@@ -270,10 +270,6 @@ def _cross(a: Array) -> Array:
 
 
 def _rotations(axis: Any, angle: Array) -> Array:
-    """Rotation matrices (..., 3, 3) about a unit axis by angles (...), rad (Rodrigues' formula)."""
+    """Rotation matrices (..., 3, 3) about a unit axis by angles (...), rad: `spatial.rotation_about` for arrays."""
     K = _cross(np.array(axis, dtype=float))
     return np.asarray(np.eye(3) + np.sin(angle)[..., None, None] * K + (1.0 - np.cos(angle))[..., None, None] * (K @ K))
-
-
-def _transposed(A: Array) -> Array:
-    return A.swapaxes(-1, -2)
