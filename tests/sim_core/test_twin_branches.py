@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import casadi as ca
 import numpy as np
 import pytest
 
+from sim_core.derivation.coordinates.tree import tree_of
 from sim_core.derivation.equations import Derivation, derive
+from sim_core.derivation.symbols import symbols_for
 from sim_core.inverse import inverse_dynamics
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.emit import module_of
@@ -123,3 +126,28 @@ def test_a_hand_turned_by_a_whole_turn_changes_no_motion() -> None:
     q, v, a = (random.normal(size=straight.n_q) for _ in range(3))
     efforts = [inverse_dynamics(system, q, v, a).copy() for system in (straight, turned)]
     np.testing.assert_allclose(efforts[1], efforts[0], rtol=0, atol=1e-13)
+
+
+def serial_chain(n_links: int) -> Mechanism:
+    """A chain of links, each with a revolute joint, whose axes alternate."""
+    names = [f"link_{k}" for k in range(n_links)]
+    joints = [
+        Joint(name=f"joint_{k}", parent=parent, child=child, parent_point=(0.0, 0.0, -0.2), axis=(X, Y, Z)[k % 3])
+        for k, (parent, child) in enumerate(zip(["ground", *names], names, strict=False))
+    ]
+    bodies, rest = tuple(solid(name, 0.5) for name in names), (0.0,) * n_links
+    return Mechanism(
+        name="chain", coordinates="joint", bodies=bodies, joints=tuple(joints), initial_q=rest, initial_v=rest
+    )
+
+
+def test_memory_of_the_search_for_twin_branches_grows_with_the_links_of_a_chain_and_no_faster() -> None:
+    peaks = []
+    for n_links in (9, 18):  # a description that nests those of the following links doubles per link
+        mechanism = serial_chain(n_links)
+        symbols = symbols_for(mechanism, n_links)
+        tracemalloc.start()
+        tree_of(mechanism, symbols)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 3.0 * peaks[0]

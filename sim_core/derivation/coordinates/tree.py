@@ -183,7 +183,7 @@ def with_twins(links: list[Link], inertias: list[Inertia]) -> tuple[list[Link], 
     for index, link in enumerate(links):
         children.setdefault(link.parent, []).append(index)
     kinds = _kinds_of_branches(links, children, inertias)
-    waiting: dict[tuple[int, str], int] = {}
+    waiting: dict[tuple[int, tuple[str, int]], int] = {}
     pairs: list[tuple[int, int]] = []
     found = list(links)
     for index, link in enumerate(links):
@@ -204,7 +204,7 @@ def with_twins(links: list[Link], inertias: list[Inertia]) -> tuple[list[Link], 
     return found, pairs
 
 
-def _branch(children: dict[int, list[int]], kinds: list[str], root: int) -> list[int]:
+def _branch(children: dict[int, list[int]], kinds: list[tuple[str, int]], root: int) -> list[int]:
     """Indices of the links of the branch that begins with link `root`, in the same order for twin branches."""
     following = sorted(children.get(root, []), key=lambda child: kinds[child])
     return [root, *[index for child in following for index in _branch(children, kinds, child)]]
@@ -219,19 +219,24 @@ def _kind_of_pose(link: Link) -> list[float]:
     return [*turn, *(float(value != 0.0) for value in link.p_PJ.full().ravel())]
 
 
-def _kinds_of_branches(links: list[Link], children: dict[int, list[int]], inertias: list[Inertia]) -> list[str]:
-    """Texts that describe the branches that begin with the links, one text per link.
+def _kinds_of_branches(
+    links: list[Link], children: dict[int, list[int]], inertias: list[Inertia]
+) -> list[tuple[str, int]]:
+    """Kinds of the branches that begin with the links, one per link: (text of the first link, number of the branch).
 
-    Equal texts mean that the generated code of the branches is identical. A text contains the axes of the links of the
-    branch. Of their inertias and of all transforms, it contains only which entries are zero. For bodies whose mass or
-    inertia is a parameter, it contains the rotation matrices of the bodies and which of their numbers are zero.
+    Equal kinds mean that the generated code of the branches is identical. A text contains the axes of a link. Of its
+    inertia and of all transforms, it contains only which entries are zero. For bodies whose mass or inertia is a
+    parameter, it contains the rotation matrices of the bodies and which of their numbers are zero. Branches have the
+    same number if their first links have equal texts, and the branches that follow have equal kinds.
     """
-    kinds = [""] * len(links)
+    kinds = [("", 0)] * len(links)
+    numbers: dict[tuple[str, tuple[int, ...]], int] = {}
     for index in reversed(range(len(links))):  # children before parents
         link = links[index]
-        below = sorted(kinds[child] for child in children.get(index, []))
+        below = tuple(sorted(kinds[child][1] for child in children.get(index, [])))
         local = [str(link.s_w), str(link.s_v), link.p_JL.sparsity().row(), link.R_JL.sparsity().get_triplet()]
-        kinds[index] = str([local, _kind_of_inertia(inertias[index], link.mounted), below])
+        text = str([local, _kind_of_inertia(inertias[index], link.mounted)])
+        kinds[index] = text, numbers.setdefault((text, below), len(numbers))
     return kinds
 
 
