@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bars import at_least, at_most
 
 from robots.registry import build
 from sim_core.inverse import inverse_dynamics
@@ -282,6 +283,10 @@ def main(json_path: str | None = None) -> dict[str, Any]:
         )
     for line in result["not_measured"]:
         print(f"  {line}")
+    result["bars"] = [
+        *(at_least(row["name"], min(row["ratio"], row["ratio_of_minima"]), row["bar"]) for row in result["contests"]),
+        *(at_most(row["name"], row["wall_s"], row["bar_s"]) for row in result["ready"]),
+    ]
     if json_path:
         Path(json_path).write_text(json.dumps(result, indent=1))
     return result

@@ -17,6 +17,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from bars import at_most
+
 from robots.registry import build
 from sim_core.analysis.balance import energy_balance
 from sim_core.simulation import Simulation
@@ -159,6 +161,11 @@ def main(json_path: str | None = None) -> dict[str, Any]:
         ours = costs["triple_pendulum"]["sampled_fuzzy"]["median_us"]
         print(f"  triple_pendulum      Exudyn            {peer['min_us']:7.2f} {peer['median_us']:7.2f}")
         print(f"  Exudyn's median over ours with sampled fuzzy: {peer['median_us'] / ours:.1f}")
+    result["bars"] = [
+        at_most(f"{robot}, {name} over none", table[name]["over_none"], bar)
+        for robot, table in costs.items()
+        for name, bar in OVERHEAD_BARS.items()
+    ]
     print("peak |Phi|_1, |Phidot|_1 and energy drift (J), RK4")
     for row in result["violations"]:
         figures = (

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bars import at_least
 
 from robots.registry import build
 from sim_core.inverse import forward_dynamics, inverse_dynamics
@@ -196,6 +197,8 @@ def main(json_path: str | None = None) -> dict[str, Any]:
         print(f"  {row['name']:30} {ours}   {row['peer']:12} {theirs}   {ratios}   {verdict}")
     for line in result["not_measured"]:
         print(f"  {line}")
+    judged = [row for row in result["contests"] if row["bar"] is not None]
+    result["bars"] = [at_least(row["name"], min(row["ratio"], row["ratio_of_minima"]), row["bar"]) for row in judged]
     if json_path:
         Path(json_path).write_text(json.dumps(result, indent=1))
     return result

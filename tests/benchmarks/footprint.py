@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bars import at_most
+
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan, save_plan
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import Registry, RegistryClient
@@ -106,6 +108,7 @@ def measure(robot: str, node: NodePlan) -> tuple[float, float]:
 def main(json_path: str | None = None) -> dict[str, Any]:
     """Measure, print the table, write it as JSON when asked to."""
     figures: dict[str, Any] = {}
+    bars = []
     print(f"{'controller, warm caches':28} ready    at most   memory   at most")
     with tempfile.TemporaryDirectory(prefix="fp") as runtime:
         os.environ["XDG_RUNTIME_DIR"] = runtime
@@ -117,11 +120,11 @@ def main(json_path: str | None = None) -> dict[str, Any]:
             figures[name] = {
                 "ready_median_s": ready_s,
                 "ready_best_s": best_s,
-                "ready_bar_s": bar_s,
                 "memory_mb": memory,
-                "memory_bar_mb": bar_mb,
             }
+            bars += [at_most(f"{name}, ready, s", best_s, bar_s), at_most(f"{name}, memory, MB", memory, bar_mb)]
             print(f"{name:28} {ready_s:5.2f} s  {bar_s:5.1f} s  {memory:4.0f} MB  {bar_mb:4.0f} MB")
+    figures["bars"] = bars
     if json_path is not None:
         Path(json_path).write_text(json.dumps(figures, indent=2) + "\n")
     return figures

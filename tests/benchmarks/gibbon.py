@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bars import at_most
+
 from nodes.messages import JointCommand
 from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.simulation.server import SimServer
@@ -90,7 +92,8 @@ def main(json_path: str | None = None) -> dict[str, Any]:
     os.sched_setaffinity(0, {min(affinity)})
     try:
         cold, warm = kernels_ready_s()
-        costs = {**steps_us(), "server, with a command and a state": server_us()}
+        steps = steps_us()
+        costs = {**steps, "server, with a command and a state": server_us()}
     finally:
         os.sched_setaffinity(0, affinity)
     print(
@@ -101,11 +104,13 @@ def main(json_path: str | None = None) -> dict[str, Any]:
         print(f"  {name:40} {min(us):9.2f} {statistics.median(us):9.2f}")
     result = {
         "cold_s": cold,
-        "cold_bar_s": COLD_BAR_S,
         "warm_s": warm,
-        "warm_bar_s": WARM_BAR_S,
-        "step_bar_us": STEP_BAR_US,
         "steps": {name: {"min_us": min(us), "median_us": statistics.median(us)} for name, us in costs.items()},
+        "bars": [
+            at_most("kernels, cold, s", cold, COLD_BAR_S),
+            at_most("kernels, warm, s", warm, WARM_BAR_S),
+            *(at_most(f"{name}, us", statistics.median(us), STEP_BAR_US) for name, us in steps.items()),
+        ],
     }
     if json_path:
         Path(json_path).write_text(json.dumps(result, indent=1))

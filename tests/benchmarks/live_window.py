@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bars import NOT_MEASURED
+
 CURVES, PLOTS = 40, 4
 START_S = 300.0  # longest wait for a launch or a window; a first start compiles
 POLL_S = 0.2
@@ -54,7 +56,8 @@ def virtual_screen() -> list[str]:
     if "DISPLAY" in os.environ:
         return []
     if shutil.which("xvfb-run") is None:
-        raise SystemExit("no DISPLAY and no xvfb-run: apt-get install -y xvfb")
+        print("not measured: no DISPLAY and no xvfb-run: apt-get install -y xvfb", flush=True)
+        raise SystemExit(NOT_MEASURED)
     return ["xvfb-run", "-a", "-s", SCREEN]
 
 

@@ -2,8 +2,9 @@
 
     python tests/benchmarks/messages.py [--json FILE]
 
-Server and controller (and their bare stand-ins) are processes pinned to a core each; ours and the peer take turns,
-the median of the repeats counts. Codec included on both sides.
+Server and controller, and their bare stand-ins, are processes pinned to a core each. They stay alive while ours and the
+peer take short turns in alternation; the figure is the median of the ratios of neighbouring turns, with its 95 %
+interval. Codec included on both sides.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import zmq
+from bars import Paired, alternate, at_least, at_most
 
 from nodes.hosting.timing.clock import Durations, Pacer, tighten_timer_slack
 from nodes.messages import JointCommand, RobotState
@@ -35,11 +39,11 @@ from nodes.transport.service import ServiceClient
 
 ROBOT = "rotary_pendulum"
 STATE, COMMAND = f"{ROBOT}/state", f"{ROBOT}/command"
-REPEATS = 5
-SECONDS = 2.0
-LOCKSTEP_STEPS = 6000
+PAIRS = 40
+SECONDS = 0.3  # of a turn of the round trip
+LOCKSTEP_STEPS = 1000  # of a turn
 COMPOSED_STEPS = 20_000
-BARS = {"round_trip_ratio": 1.2, "lockstep_ratio": 0.6, "composed_steps_per_s": 20_000.0}
+ROUND_TRIP_BAR, LOCKSTEP_BAR, COMPOSED_BAR_PER_S = 1.2, 0.85, 20_000.0
 
 
 class Answer(Node):
@@ -115,40 +119,33 @@ def _ready(client: RegistryClient, name: str) -> NodeEntry:
     raise RuntimeError(f"{name} is not ready after 60 s")
 
 
-def plan_of(mode: Any, duration_s: float) -> Plan:
+def plan_of(mode: Any) -> Plan:
     """The server and one controller."""
     sim = SimPlan(robot=ROBOT, mode=mode)
     nodes = [NodePlan(name="answer", run=f"{Path(__file__).resolve()}:Answer")]
-    return Plan(name="bench", sim=sim, nodes=nodes, duration_s=duration_s)
+    return Plan(name="bench", sim=sim, nodes=nodes)
 
 
-def our_round_trip() -> tuple[float, float]:
-    """p50 and p99 of state -> controller -> command at 1 kHz, seconds."""
-    with running(plan_of("realtime", SECONDS)) as sim:
-        sim.call("resume")
-        status = _finished(sim)
-    return status["round_trip_p50_s"], status["round_trip_p99_s"]
+def our_round_trip(sim: ServiceClient) -> float:
+    """p50 of state -> controller -> command at 1 kHz in one turn, seconds."""
+    sim.call("resume")
+    time.sleep(SECONDS)  # asking costs the server time
+    sim.call("pause")
+    found: dict[str, Any] = sim.call("status", timeout_s=10.0)
+    sim.call("reset")  # clears the histogram
+    return float(found["round_trip_p50_s"])
 
 
-def our_lockstep_rate() -> float:
+def our_lockstep_rate(sim: ServiceClient) -> float:
     """Steps per second over ipc with one participant, physics included."""
-    with running(plan_of("lockstep", LOCKSTEP_STEPS * 1e-3)) as sim:
-        sim.call("resume")
-        status = _finished(sim)
-    return float(status["real_time_factor"] / 1e-3)
-
-
-def _finished(sim: ServiceClient) -> dict[str, Any]:
-    while True:
-        time.sleep(0.25)  # asking costs the server time
-        status: dict[str, Any] = sim.call("status", timeout_s=10.0)
-        if status["state"] == "stopped":
-            return status
+    began = time.perf_counter()
+    sim.call("step", {"n": LOCKSTEP_STEPS})
+    return LOCKSTEP_STEPS / (time.perf_counter() - began)
 
 
 def our_composed_rate() -> float:
     """Steps per second of server and controller in one process."""
-    with compose(plan_of("lockstep", 1.0)) as composition:
+    with compose(plan_of("lockstep")) as composition:
         composition.step(2000)
         began = time.perf_counter()
         composition.step(COMPOSED_STEPS)
@@ -158,38 +155,49 @@ def our_composed_rate() -> float:
 # -- bare pyzmq
 
 
-def bare(kind: str, folder: Path) -> Any:
-    """What the bare `kind` of ping prints, against its echo in another process."""
-    command = [sys.executable, "-P", str(Path(__file__).resolve()), "--folder", str(folder), "--bare"]
-    echo = subprocess.Popen([*command, f"{kind}-echo"], preexec_fn=pinned(1))
+@contextmanager
+def bare(kind: str, folder: Path) -> Iterator[Callable[[], float]]:
+    """A function that measures one turn of the bare `kind` of ping, against its echo in another process."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--folder", str(folder), "--bare"]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    echo = subprocess.Popen([*command, "echo", kind], preexec_fn=pinned(1))
+    ping = subprocess.Popen([*command, "ping", kind], preexec_fn=pinned(0), **pipes)
+
+    def turn() -> float:
+        assert ping.stdin is not None
+        assert ping.stdout is not None
+        ping.stdin.write("go\n")
+        ping.stdin.flush()
+        return float(ping.stdout.readline())
+
     try:
-        ping = subprocess.run(
-            [*command, f"{kind}-ping"], preexec_fn=pinned(0), check=True, capture_output=True, text=True
-        )
-        return json.loads(ping.stdout)
+        yield turn
     finally:
-        echo.terminate()
-        echo.wait(10.0)
+        for process in (ping, echo):
+            process.terminate()
+            process.wait(10.0)
 
 
-def stream_ping(folder: Path) -> list[float]:
-    """PUB/SUB at 1 kHz: p50 and p99, seconds."""
+def stream_ping(folder: Path) -> Iterator[float]:
+    """PUB/SUB at 1 kHz: p50 of each turn, seconds."""
     out, back = _streams(folder, "out", "back")
     while not back.poll(10):
         out.send_multipart([STATE.encode(), encode(sample_state())])
     while back.poll(50):
         back.recv_multipart()
     tighten_timer_slack()
-    pacer, durations, state = Pacer(1e-3), Durations(), sample_state()
-    for _ in range(round(SECONDS * 1e3)):
-        pacer.wait()
-        payload = encode(state)
-        began = time.perf_counter_ns()
-        out.send_multipart([STATE.encode(), payload])
-        _, reply = back.recv_multipart()
-        decode(COMMAND, reply)
-        durations.add(time.perf_counter_ns() - began)
-    return [figure for figure in (durations.quantile_s(0.5), durations.quantile_s(0.99)) if figure is not None]
+    state = sample_state()
+    while True:
+        pacer, durations = Pacer(1e-3), Durations()
+        for _ in range(round(SECONDS * 1e3)):
+            pacer.wait()
+            payload = encode(state)
+            began = time.perf_counter_ns()
+            out.send_multipart([STATE.encode(), payload])
+            _, reply = back.recv_multipart()
+            decode(COMMAND, reply)
+            durations.add(time.perf_counter_ns() - began)
+        yield durations.quantile_s(0.5) or 0.0
 
 
 def stream_echo(folder: Path) -> None:
@@ -211,23 +219,18 @@ def _streams(folder: Path, publish: str, subscribe: str) -> tuple[Any, Any]:
     return out, back
 
 
-def turn_ping(folder: Path) -> float:
-    """DEALER/ROUTER ping-pong: round trips per second."""
+def turn_ping(folder: Path) -> Iterator[float]:
+    """DEALER/ROUTER ping-pong: round trips per second of each turn."""
     socket: Any = zmq.Context.instance().socket(zmq.DEALER)
     socket.connect(f"ipc://{folder}/turns")
     state = sample_state()
-
-    def turn() -> None:
-        socket.send_multipart([b"head", STATE.encode(), encode(state)])
-        _, _, reply = socket.recv_multipart()
-        decode(COMMAND, reply)
-
-    for _ in range(200):
-        turn()
-    began = time.perf_counter()
-    for _ in range(LOCKSTEP_STEPS):
-        turn()
-    return LOCKSTEP_STEPS / (time.perf_counter() - began)
+    while True:
+        began = time.perf_counter()
+        for _ in range(LOCKSTEP_STEPS):
+            socket.send_multipart([b"head", STATE.encode(), encode(state)])
+            _, _, reply = socket.recv_multipart()
+            decode(COMMAND, reply)
+        yield LOCKSTEP_STEPS / (time.perf_counter() - began)
 
 
 def turn_echo(folder: Path) -> None:
@@ -241,72 +244,64 @@ def turn_echo(folder: Path) -> None:
         socket.send_multipart([route, head, COMMAND.encode(), encode(command)])
 
 
-BARE: dict[str, Callable[[Path], Any]] = {
-    "stream-ping": stream_ping,
-    "stream-echo": stream_echo,
-    "turn-ping": turn_ping,
-    "turn-echo": turn_echo,
-}
+PINGS = {"stream": stream_ping, "turn": turn_ping}
+ECHOES = {"stream": stream_echo, "turn": turn_echo}
 
 # -- the table
 
 
-def measure() -> dict[str, float]:
-    """All figures; ours and the peer by turns."""
-    ours_stream, raw_stream, ours_turn, raw_turn, composed = [], [], [], [], []
-    for _ in range(REPEATS):
-        with tempfile.TemporaryDirectory(prefix="as") as name:
-            os.environ["XDG_RUNTIME_DIR"] = name
-            raw_stream.append(bare("stream", Path(name)))
-            ours_stream.append(our_round_trip())
-            raw_turn.append(bare("turn", Path(name)))
-            ours_turn.append(our_lockstep_rate())
-            composed.append(our_composed_rate())
-    figures = {
-        "round_trip_p50_s": statistics.median(p50 for p50, _ in ours_stream),
-        "round_trip_p99_s": statistics.median(p99 for _, p99 in ours_stream),
-        "raw_round_trip_p50_s": statistics.median(p50 for p50, _ in raw_stream),
-        "raw_round_trip_p99_s": statistics.median(p99 for _, p99 in raw_stream),
-        "lockstep_steps_per_s": statistics.median(ours_turn),
-        "raw_lockstep_turns_per_s": statistics.median(raw_turn),
-        "composed_steps_per_s": statistics.median(composed),
-    }
-    figures["round_trip_ratio"] = figures["round_trip_p50_s"] / figures["raw_round_trip_p50_s"]
-    figures["lockstep_ratio"] = figures["lockstep_steps_per_s"] / figures["raw_lockstep_turns_per_s"]
-    return figures
+def measure() -> tuple[Paired, Paired, float]:
+    """The round trip, the lockstep rate, and the rate in one process; ours and the peer by turns."""
+    with tempfile.TemporaryDirectory(prefix="as") as name:
+        os.environ["XDG_RUNTIME_DIR"] = name
+        folder = Path(name)
+        with running(plan_of("realtime")) as sim, bare("stream", folder) as theirs:
+            alternate(partial(our_round_trip, sim), theirs, 2)  # warm
+            trip = alternate(partial(our_round_trip, sim), theirs, PAIRS)
+        with running(plan_of("lockstep")) as sim, bare("turn", folder) as theirs:
+            alternate(partial(our_lockstep_rate, sim), theirs, 2)
+            turns = alternate(partial(our_lockstep_rate, sim), theirs, PAIRS)
+        return trip, turns, statistics.median(our_composed_rate() for _ in range(5))
 
 
-def main(json_path: str | None = None) -> dict[str, float]:
+def main(json_path: str | None = None) -> dict[str, Any]:
     """Measure, print the table, write it as JSON when asked to; the figures, SI units."""
-    figures = measure()
-    us = {key: value * 1e6 for key, value in figures.items() if key.endswith("_s")}
-    print("                                  armswing   bare pyzmq    ratio   bar")
-    print(
-        f"round trip at 1 kHz, p50, us      {us['round_trip_p50_s']:8.0f}   {us['raw_round_trip_p50_s']:10.0f}"
-        f"   {figures['round_trip_ratio']:6.2f}   at most {BARS['round_trip_ratio']}"
-    )
-    print(f"round trip at 1 kHz, p99, us      {us['round_trip_p99_s']:8.0f}   {us['raw_round_trip_p99_s']:10.0f}")
-    print(
-        f"lockstep over ipc, steps/s        {figures['lockstep_steps_per_s']:8.0f}"
-        f"   {figures['raw_lockstep_turns_per_s']:10.0f}   {figures['lockstep_ratio']:6.2f}"
-        f"   at least {BARS['lockstep_ratio']}"
-    )
-    print(
-        f"lockstep in one process, steps/s  {figures['composed_steps_per_s']:8.0f}"
-        f"                       at least {BARS['composed_steps_per_s']:.0f}"
-    )
+    trip, turns, composed = measure()
+    rows = [
+        ("round trip at 1 kHz, p50, us", 1e6, trip, ROUND_TRIP_BAR),
+        ("lockstep over ipc, steps/s", 1.0, turns, LOCKSTEP_BAR),
+    ]
+    print("                                  armswing  bare pyzmq   bar  ratio")
+    for what, unit, found, bar in rows:
+        print(f"{what:32}  {unit * found.ours:8.0f}  {unit * found.theirs:10.0f}  {bar:4.2f}  {found.text()}")
+    print(f"lockstep in one process, steps/s  {composed:8.0f}              at least {COMPOSED_BAR_PER_S:.0f}")
+    figures = {
+        "round_trip": asdict(trip),
+        "lockstep": asdict(turns),
+        "composed_steps_per_s": composed,
+        "bars": [
+            at_most("round trip at 1 kHz, p50, against bare pyzmq", trip.ratio, ROUND_TRIP_BAR),
+            at_least("lockstep over ipc against bare pyzmq", turns.ratio, LOCKSTEP_BAR),
+            at_least("lockstep in one process, steps/s", composed, COMPOSED_BAR_PER_S),
+        ],
+    }
     if json_path is not None:
-        Path(json_path).write_text(json.dumps({**figures, "bars": BARS}, indent=2) + "\n")
+        Path(json_path).write_text(json.dumps(figures, indent=2) + "\n")
     return figures
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", metavar="FILE", help="write the figures to FILE")
-    parser.add_argument("--bare", choices=sorted(BARE), help=argparse.SUPPRESS)
+    parser.add_argument("--bare", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.bare:
-        print(json.dumps(BARE[arguments.bare](arguments.folder)))
+        end, kind = arguments.bare
+        if end == "echo":
+            ECHOES[kind](arguments.folder)
+        turns = PINGS[kind](arguments.folder)
+        for _ in sys.stdin:
+            print(next(turns), flush=True)
     else:
         main(arguments.json)

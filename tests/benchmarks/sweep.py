@@ -19,6 +19,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from bars import at_most
+
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCH_FILE = ROOT / "launch/rotary_pendulum_lockstep.toml"
 AXIS = "swing_up.torque_limit"
@@ -57,21 +59,23 @@ def main(json_path: str | None = None, dask: bool = False) -> dict[str, Any]:
         swept(Path(name), 3)  # caches
         short, short_own = swept(Path(name), SHORT)
         long, long_own = swept(Path(name), LONG)
-        figures = {
+        figures: dict[str, Any] = {
             "cells": LONG,
             "cell_ms": 1e3 * long_own / LONG,
             "share": long / long_own,
-            "share_bar": SHARE_BAR,
             "engine_ms": 1e3 * (long - long_own - short + short_own) / (LONG - SHORT),
-            "engine_bar_ms": ENGINE_BAR_MS,
             "fixed_s": short - short_own,
         }
+        figures["bars"] = [
+            at_most("all processor time over the cells'", figures["share"], SHARE_BAR),
+            at_most("engine, per cell, ms", figures["engine_ms"], ENGINE_BAR_MS),
+        ]
         if dask:
             # without the processes of the cells: they end with their Dask worker, which does not wait for them
             few, _ = swept(Path(name), SHORT, "--dask", "local")
             many, _ = swept(Path(name), LONG, "--dask", "local")
             figures["dask_ms"] = 1e3 * (many - few) / (LONG - SHORT)
-            figures["dask_bar_ms"] = DASK_BAR_MS
+            figures["bars"].append(at_most("Dask, per cell, ms", figures["dask_ms"], DASK_BAR_MS))
     print(f"sweep of {LONG} cells of {SECONDS:g} s              measured   at most")
     print(f"  a cell's own processor time         {figures['cell_ms']:7.2f} ms")
     print(f"  all processor time over the cells'  {figures['share']:7.3f}      {SHARE_BAR:.2f}")

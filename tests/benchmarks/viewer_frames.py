@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bars import at_least, at_most
 from live_window import CURVES, Window, launched
 
 FRAMES_BAR, SHARE_BAR = 30.0, 0.40
@@ -25,8 +26,11 @@ def main(json_path: str | None = None, seconds: float | None = None) -> dict[str
     """Measure, print the table, and write it as JSON where asked to."""
     with launched(RATE_HZ) as folder:
         figures: dict[str, Any] = {**Window(folder, FILL_S, SECONDS if seconds is None else seconds).figures()}
-    figures |= {"frames_bar": FRAMES_BAR, "share_bar": SHARE_BAR}
     rate, share = figures["frames_per_s"], 100.0 * figures["share_of_core"]
+    figures["bars"] = [
+        at_least("frames per second", rate, FRAMES_BAR),
+        at_most("share of a core, %", share, 100.0 * SHARE_BAR),
+    ]
     print(f"live CHARMIE, {CURVES} curves, {figures['points']:.0f} points   measured        bar")
     print(f"  frames per second                        {rate:8.1f}   {FRAMES_BAR:8.1f}")
     print(f"  share of a core                          {share:7.1f}%   {100.0 * SHARE_BAR:7.1f}%")

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bars import at_most
 from live_window import END_S, PYTHON, Window, launched
 
 BAR_MB = 50.0
@@ -88,9 +89,10 @@ def main(json_path: str | None = None, minutes: float | None = None) -> dict[str
             "from_start_mb": from_start,
             "after_first_minute_mb": after_minute,
         }
-        figures = f"{first:7.1f} MB {last:7.1f} MB {last - opened:12.1f} MB"
-        print(f"  {name:26s} {figures} {from_start:13.1f} MB {after_minute:18.1f} MB        {BAR_MB:g} MB")
-    found = {"seconds": length_s, "bar_mb": BAR_MB, **growth, "readings": readings}
+        row = f"{first:7.1f} MB {last:7.1f} MB {last - opened:12.1f} MB"
+        print(f"  {name:26s} {row} {from_start:13.1f} MB {after_minute:18.1f} MB        {BAR_MB:g} MB")
+    bars = [at_most(f"growth of {name}, MB", figures["growth_mb"], BAR_MB) for name, figures in growth.items()]
+    found = {"seconds": length_s, **growth, "readings": readings, "bars": bars}
     if json_path is not None:
         Path(json_path).write_text(json.dumps(found, indent=2) + "\n")
     return found
