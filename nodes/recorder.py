@@ -214,6 +214,7 @@ class Recorder(Node):
             if writer.messages == before:
                 self._reasons[self._failure] = None
         except ValueError as error:
+            self._reasons[str(error)] = None
             self._warn(str(error))
         kept = writer.messages - before
         self._frames += kept

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
 from foxglove import Channel, Context, Schema
 from foxglove.channels import FrameTransformsChannel, JointStatesChannel, SceneUpdateChannel
 
 from nodes.bridges.foxglove_scene import joints_of, lines_of, scene_of, transforms_of
 from nodes.messages import BodyPoses, Description, Message, Polylines, RobotState
 from nodes.messages.topics import lookup
-from nodes.recording.schema import json_schema, schema_name
+from nodes.recording.schema import encode_json, schema_name, schema_of
 
 
 class FoxgloveChannels:
@@ -27,7 +26,6 @@ class FoxgloveChannels:
     def __init__(self, context: Context) -> None:
         self.logged = 0
         self._context = context
-        self._encode = msgspec.json.Encoder().encode
         self._channels: dict[str, Channel] = {}
         self._scenes: dict[str, SceneUpdateChannel] = {}
         self._joints: dict[str, JointStatesChannel] = {}
@@ -44,11 +42,11 @@ class FoxgloveChannels:
         channel = self._channels.get(topic)
         if channel is None:
             kind = type(message)
-            schema = Schema(name=schema_name(kind), encoding="jsonschema", data=json_schema(kind))
+            schema = Schema(name=schema_name(kind), encoding="jsonschema", data=schema_of(message))
             channel = Channel(f"/{topic}", schema=schema, message_encoding="json", context=self._context)
             self._channels[topic] = channel
         if channel.has_sinks():
-            channel.log(self._encode(message), log_time=log_time)
+            channel.log(encode_json(message), log_time=log_time)
         self.logged += 1
         self._log_as_foxglove(topic, message, time_s, log_time)
 
@@ -71,7 +69,7 @@ class FoxgloveChannels:
         """Log the latched messages of these channels again, for a client that has just subscribed to them."""
         for channel in channels:
             for message, time_s in list(self._latched.get(channel, {}).values()):
-                self._channels[channel[1:]].log(self._encode(message), log_time=round(time_s * 1e9))
+                self._channels[channel[1:]].log(encode_json(message), log_time=round(time_s * 1e9))
             robot = channel[1:].removesuffix("/scene")
             if channel in self._scenes and robot in self._described:
                 self._scenes[channel].log(scene_of(self._described[robot]), log_time=0)

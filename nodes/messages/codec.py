@@ -73,6 +73,18 @@ def _decoder(kind: type[Message]) -> msgspec.msgpack.Decoder[Message]:
     return msgspec.msgpack.Decoder(kind)
 
 
+class AnyMessage(Message, kw_only=True):
+    """A message of a topic without a row in the topic table, whose type only its publisher and subscribers know.
+
+    content  all fields of the message as plain data, including those of `Message`
+    """
+
+    content: dict[str, Any] = {}
+
+
+_content_decoder = msgspec.msgpack.Decoder(dict[str, Any])
+
+
 def encode(message: Message, topic: str = "") -> bytes:
     """The message encoded as MessagePack.
 
@@ -105,27 +117,27 @@ def decode(topic: str, payload: bytes, kind: None = None) -> Message: ...
 def decode(topic: str, payload: bytes, kind: type[Message] | None = None) -> Message:
     """The message that a payload on a topic contains.
 
-    kind  message type; None for the type in the topic table
+    kind  message type; None for the type in the topic table, or `AnyMessage` for a topic that is not in the table
 
-    Raises WireError if the payload is invalid or too large, or if the type of the topic is unknown.
+    Raises WireError if the payload is invalid or too large.
     """
     if kind is None:
         row = lookup(topic)
-        if row is None:
-            raise WireError(
-                topic,
-                "the topic is not in the topic table of standard topics, so that its message type is unknown; give the "
-                "message type of the topic",
-            )
-        kind = row.message
+        kind = AnyMessage if row is None else row.message
     if len(payload) > MAX_BYTES:
         raise WireError(topic, f"the message has {len(payload)} bytes; at most {MAX_BYTES} are allowed")
     try:
-        message = _decoder(kind).decode(payload)
+        message = _any_message(payload) if kind is AnyMessage else _decoder(kind).decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(topic, _why_none(kind, payload, error)) from None
     _check(topic, message)
     return message
+
+
+def _any_message(payload: bytes) -> AnyMessage:
+    head = _decoder(Message).decode(payload)
+    content = _content_decoder.decode(payload)
+    return AnyMessage(timestamp=head.timestamp, seq=head.seq, sent_ns=head.sent_ns, content=content)
 
 
 def _check(topic: str, message: Message) -> None:
@@ -149,7 +161,8 @@ def _why_none(kind: type[Message], payload: bytes, error: Exception) -> str:
         with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             if (mode := _mode_decoder.decode(payload).mode) not in MODES:
                 return _no_mode(mode)
-    return f"the payload is not a {kind.__name__}: {error}"
+    what = "map of fields" if kind is AnyMessage else kind.__name__
+    return f"the payload is not a {what}: {error}"
 
 
 def _not_a_list(message: Message) -> str:

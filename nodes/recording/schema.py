@@ -13,6 +13,7 @@ import msgspec
 from msgspec import inspect
 
 from nodes.messages import Message
+from nodes.messages.codec import AnyMessage
 
 DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # of a payload that is no valid message
 NULLABLE = ("integer", "number", "object")
@@ -39,6 +40,31 @@ def json_schema(kind: type[Message]) -> bytes:
     root["$schema"] = SCHEMA_DIALECT
     root["definitions"] = {f"{number}_or_null": {"type": [number, "null"]} for number in NULLABLE}
     return msgspec.json.encode(root, order="deterministic")
+
+
+def schema_of(message: Message) -> bytes:
+    """JSON Schema of a message's type. That of an `AnyMessage` describes the fields of this message alone."""
+    if not isinstance(message, AnyMessage):
+        return json_schema(type(message))
+    return msgspec.json.encode({**_described(message.content), "$schema": SCHEMA_DIALECT}, order="deterministic")
+
+
+def _described(value: Any) -> dict[str, Any]:
+    """Schema of plain data; {} for data of which nothing is known, such as None or the entries of an empty list."""
+    if isinstance(value, dict):
+        return {"type": "object", "properties": {str(name): _described(item) for name, item in value.items()}}
+    if isinstance(value, list):
+        return {"type": "array", "items": _described(value[0]) if value else {}}
+    kinds = {bool: "boolean", int: "number", float: "number", str: "string"}
+    return {"type": kinds[type(value)]} if type(value) in kinds else {}
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode_json(message: Message) -> bytes:
+    """JSON of a message. Raises TypeError or ValueError for an `AnyMessage` with content that JSON cannot express."""
+    return _encoder.encode(message.content if isinstance(message, AnyMessage) else message)
 
 
 def _simplified(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
 from mcap.writer import CompressionType, Writer
 
 from nodes.messages import Message
@@ -40,7 +39,7 @@ from nodes.recording.integrity.checks import (
 from nodes.recording.lock import lock, require_unlocked
 from nodes.recording.places import is_closed, keep_before, part_path
 from nodes.recording.places import sidecar_path as sidecar_path
-from nodes.recording.schema import json_schema, schema_name
+from nodes.recording.schema import encode_json, schema_name, schema_of
 from nodes.recording.sidecar import encode_sidecar
 
 METADATA_NAME = "armswing"
@@ -192,8 +191,7 @@ class RecordingWriter:
         self._flush_s = flush_s
         self._flush_due = time.monotonic() + (flush_s or 0.0)
         self._channels: dict[tuple[str, type[Message]], ChannelCheck] = {}
-        self._schemas: dict[type[Message], int] = {}
-        self._encoder = msgspec.json.Encoder()
+        self._schemas: dict[tuple[str, bytes], int] = {}
         self._target = Path(os.path.realpath(path))  # of a symbolic link the target is replaced, not the link
         self._all, self._dropped, self._has_dropped = Missing(), Missing(), False
         self._messages_before = 0  # messages before the chunk in progress
@@ -271,7 +269,8 @@ class RecordingWriter:
         return found
 
     def write(self, topic: str, message: Message, log_time_s: float) -> None:
-        """Add one message. Raises ValueError for a time that cannot be recorded, and OSError if the disk is full.
+        """Add one message. Raises ValueError for a time or a content that cannot be recorded, and OSError if the disk
+        is full.
 
         An OSError does not lose the message while at most MAX_BACKLOG_BYTES are queued: the message stays in the queue,
         which the next flush tries to write again. If more bytes are queued, `write` first tries to write the queue; if
@@ -282,21 +281,23 @@ class RecordingWriter:
             raise ValueError(f"{topic}: time {log_time_s} s cannot be recorded; it must be in 0 .. {LATEST_S:g} s")
         log_time = round(log_time_s * 1e9)
         file = self._open_file()
-        channel = self._channel(topic, type(message))
+        channel = self._channel(topic, message)
         if file.backlog > MAX_BACKLOG_BYTES:
             try:
                 file.hand_over()
             except OSError:
-                channel.before += 1  # the sequence counts it, so that readers see the hole
-                self._dropped.add(log_time_s)
-                self._has_dropped = True
+                self._drop(channel, log_time_s)
                 raise
         if self._chunk_ns is not None and (chunk := log_time // self._chunk_ns) != self._chunk:
             self._chunk, first = chunk, self._chunk < 0
             failure = None if first else self._try_flush()
         else:
             failure = None
-        data = self._encoder.encode(message)
+        try:
+            data = encode_json(message)
+        except (TypeError, ValueError, RecursionError) as error:
+            self._drop(channel, log_time_s)
+            raise ValueError(f"{topic}: a message cannot be recorded as JSON: {error}") from None
         self._writer.add_message(
             channel_id=channel.id,
             log_time=log_time,
@@ -377,6 +378,11 @@ class RecordingWriter:
     ) -> None:
         self.close()
 
+    def _drop(self, channel: ChannelCheck, time_s: float) -> None:
+        channel.before += 1  # the sequence counts it, so that readers see the hole
+        self._dropped.add(time_s)
+        self._has_dropped = True
+
     def _open_file(self) -> BacklogFile:
         if self._file is None:
             raise ValueError(f"{self.path} is closed; open a new RecordingWriter to write more")
@@ -430,13 +436,15 @@ class RecordingWriter:
             row.before, row.count, row.first_ns, row.last_ns = row.total, 0, 0, 0
         self._chunk_bytes = 0
 
-    def _channel(self, topic: str, kind: type[Message]) -> ChannelCheck:
+    def _channel(self, topic: str, message: Message) -> ChannelCheck:
+        kind = type(message)
         channel = self._channels.get((topic, kind))
         if channel is None:
-            if kind not in self._schemas:
-                self._schemas[kind] = self._writer.register_schema(schema_name(kind), "jsonschema", json_schema(kind))
-            number = self._writer.register_channel(topic, "json", self._schemas[kind], COUNTED)
-            channel = self._channels[(topic, kind)] = ChannelCheck(number, topic, schema_name(kind))
+            name, schema = schema_name(kind), schema_of(message)
+            if (name, schema) not in self._schemas:
+                self._schemas[name, schema] = self._writer.register_schema(name, "jsonschema", schema)
+            number = self._writer.register_channel(topic, "json", self._schemas[name, schema], COUNTED)
+            channel = self._channels[(topic, kind)] = ChannelCheck(number, topic, name)
         return channel
 
     def _write_sidecar(self, **more: Any) -> None:

@@ -17,7 +17,7 @@ import zmq
 from zmq.backend import zmq_poll
 
 from nodes.messages import Message
-from nodes.messages.codec import WireError, decode, encode
+from nodes.messages.codec import AnyMessage, WireError, decode, encode
 from nodes.messages.stamp import MessageStamper, SequenceTracker
 from nodes.messages.topics import lookup
 from nodes.transport.rejections import RejectionLog
@@ -37,6 +37,8 @@ from nodes.transport.sockets import (
 Context = zmq.Context[zmq.Socket[bytes]]
 
 BATCH = 256
+MOST_TOPICS = 1024  # most topics outside the topic table that one connection receives
+LONGEST_TOPIC = 256  # bytes
 LAST_WORDS_S = 1e-3 * LAST_WORDS_MS
 SUBSCRIPTIONS = (b"\x01", b"\x00")  # first byte of a subscription, and of an unsubscription
 
@@ -151,7 +153,8 @@ class Publisher:
 class PublisherConnection:
     """Connection of a subscriber to one publisher.
 
-    topics  {topic: message type}; None for every topic of the topic table
+    topics  {topic: message type}; None for every topic. A message of a topic that is not in the topic table is then an
+            `AnyMessage`
     ready   whether the publisher has received the subscriptions to `topics`, so that every later message is delivered
     ended   whether the publisher has closed and all its messages have been received
     """
@@ -249,12 +252,16 @@ class PublisherConnection:
             return None
         topic = _shown(frame)
         row = lookup(topic)
-        if row is None:
-            self._refusals.refuse(topic, "not in the topic table of standard topics")
+        if row is None and (len(frame) > LONGEST_TOPIC or not topic.isprintable() or topic.encode() != frame):
+            self._refusals.refuse(topic, f"not the name of a topic: at most {LONGEST_TOPIC} bytes of printable text")
             return None
-        if len(self._known) < 1024:
-            self._known[frame] = (topic, row.message)
-        return topic, row.message
+        if row is None and len(self._known) >= MOST_TOPICS:
+            self._refusals.refuse(topic, f"not in the topic table, and {MOST_TOPICS} topics are received already")
+            return None
+        kind = AnyMessage if row is None else row.message
+        if len(self._known) < MOST_TOPICS:
+            self._known[frame] = (topic, kind)
+        return topic, kind
 
     def close(self) -> None:
         """Close the connection."""
@@ -373,4 +380,4 @@ def _kinds(topics: Iterable[str]) -> dict[str, type[Message]]:
 
 
 def _shown(frame: bytes) -> str:
-    return frame[:256].decode("utf-8", "backslashreplace")
+    return frame[:LONGEST_TOPIC].decode("utf-8", "backslashreplace")

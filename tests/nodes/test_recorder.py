@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from mcap.reader import make_reader
 
 import nodes.recorder
 from nodes.messages import Description, JointCommand, Message, RobotState, Status
+from nodes.messages.codec import AnyMessage
 from nodes.node import Context, Node
 from nodes.plan.files.file import load_plan
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
@@ -19,8 +21,10 @@ from nodes.player import Player
 from nodes.recorder import Recorder, run_metadata, run_sidecar
 from nodes.recording import writer as recording_writer
 from nodes.recording.places import before_path, sidecar_path
-from nodes.recording.reader import RecordingWriter, read_recording
+from nodes.recording.reader import RecordingWarning, RecordingWriter, read_recording
 from nodes.simulation.compose import compose
+from nodes.simulation.replay.comparison import Tolerances
+from nodes.simulation.replay.replay import node_of, plan_of, read_lines, replay
 
 LOCKSTEP = Path(__file__).parents[2] / "launch" / "rotary_pendulum_lockstep.toml"
 PLAN = Plan(
@@ -387,3 +391,86 @@ def test_a_folder_that_is_not_there_is_refused_before_the_launch_starts(tmp_path
     with pytest.raises(ValueError, match=f"there is no folder '{tmp_path}/no'") as refused:
         Recorder.check(msgspec.convert({"file": f"{tmp_path}/no/run.mcap"}, Recorder.Params), PLAN)
     assert "\n" not in str(refused.value)
+
+
+OWN = """
+from armswing import Node, messages
+
+class Temperature(messages.Message, kw_only=True):
+    name: list[str] = []
+    kelvin: list[float] = []
+    by: dict[str, float] = {}
+
+class Estimate(Node):
+    subscribes = {"state": messages.RobotState}
+    publishes = {"temperature": Temperature, "/room": Temperature}
+
+    def on_message(self, name, state):
+        yield "temperature", Temperature(name=["arm"], kelvin=[state.timestamp, float("nan")], by={"a": 1.0})
+        yield "/room", Temperature(kelvin=[float(state.seq)])
+
+class Twice(Node):
+    subscribes = {"temperature": Temperature}
+    publishes = {"twice": Temperature}
+
+    def on_message(self, name, temperature):
+        yield "twice", Temperature(kelvin=[2.0 * value for value in temperature.kelvin])
+"""
+OWN_PLAN = """
+duration_s = 0.1
+[sim]
+robot = "rotary_pendulum"
+mode = "lockstep"
+[[nodes]]
+name = "estimate"
+run = "own.py:Estimate"
+[[nodes]]
+name = "twice"
+run = "own.py:Twice"
+[[nodes]]
+name = "recorder"
+run = "nodes/recorder.py:Recorder"
+params = { file = "own.mcap" }
+"""
+
+
+def test_topics_of_ones_own_are_recorded_with_every_field(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "own.toml").write_text(OWN_PLAN)
+    contents = []
+    for _ in range(2):
+        with compose(load_plan(tmp_path / "own.toml", [f"recorder.file={tmp_path / 'own.mcap'}"])) as composition:
+            composition.run(0.1)
+        contents.append((tmp_path / "own.mcap").read_bytes())
+    assert contents[0] == contents[1]
+    recording = read_recording(tmp_path / "own.mcap")
+    own = recording["rotary_pendulum/temperature"]
+    assert own["seq"].tolist() == list(range(1, 101))
+    np.testing.assert_array_equal(own["kelvin"][:, 0], own["timestamp"])
+    assert np.isnan(own["kelvin"][:, 1]).all()
+    assert (set(own["by.a"]), set(own["name"][:, 0])) == ({1.0}, {"arm"})
+    assert recording["room"]["kelvin"][:, 0].tolist() == recording["rotary_pendulum/state"]["seq"][:100].tolist()
+    with (tmp_path / "own.mcap").open("rb") as file:
+        summary = make_reader(file).get_summary()
+    assert summary is not None
+    schemas = {channel.topic: summary.schemas[channel.schema_id] for channel in summary.channels.values()}
+    properties = json.loads(schemas["rotary_pendulum/temperature"].data)["properties"]
+    assert properties["kelvin"] == {"type": "array", "items": {"type": "number"}}
+
+    lines, metadata = read_lines(tmp_path / "own.mcap")
+    plan = plan_of(metadata, tmp_path / "own.mcap")
+    outcome = replay(lines, plan, node_of(plan, f"{tmp_path / 'own.py'}:Twice", None, {}), Tolerances())
+    assert (outcome.heard, outcome.compared, outcome.differing) == (100, 100, 0)
+
+
+def test_a_message_that_json_cannot_express_is_a_hole_and_fails_the_verdict(tmp_path: Path) -> None:
+    recorder, _ = started(tmp_path / "run.mcap")
+    for seq in range(1, 4):
+        recorder.on_message("arm/state", RobotState(timestamp=seq * 1e-3, seq=seq))
+        content = {"odd": msgspec.msgpack.Ext(5, b"x")} if seq == 2 else {"odd": seq}
+        recorder.on_message("arm/own", AnyMessage(timestamp=seq * 1e-3, seq=seq, content=content))
+    recorder.on_stop()
+    assert recorder.verdict is not None
+    assert "arm/own: a message cannot be recorded as JSON" in recorder.verdict.reason
+    with pytest.warns(RecordingWarning, match=r"0.001 .. 0.003 s \(not written\): 1 message is missing, arm/own 1"):
+        assert read_recording(tmp_path / "run.mcap")["arm/own"]["odd"].tolist() == [1, 3]

@@ -16,6 +16,7 @@ class Channel:
     counted     whether the field `sequence` numbers the messages of the channel consecutively
     expected    value of `sequence` that the channel's next message must have
     read        number of messages read from this channel
+    last_s      log time of the latest message read from this channel, s; None if there is none
     damaged     number of messages of this channel that were lost in damaged parts of the file
     counted_at  place in the scan up to which each message of this channel is known to be read or missing; the place is
                 given as the number of messages that the scan had read from all channels
@@ -30,6 +31,7 @@ class Channel:
     damaged: int = 0
     counted_at: int = 0
     encoding: str = "json"
+    last_s: float | None = None
 
 
 def schema_of(content: bytes) -> tuple[int, str]:

@@ -395,13 +395,15 @@ class Scanner:
                 self._note_damage(OUT_OF_ORDER)
                 return None
             if ahead:
-                self._count_missing(channel, ahead)
+                place = self._count_missing(channel, ahead)
+                if place.hole.cause != DAMAGED and channel.last_s is not None:
+                    _extend(place.hole, channel.last_s, log_time / 1e9)
             channel.expected += ahead + 1
         if not channel.topic:
             self._count_missing(Channel(f"(channel {number})", "", False, counted_at=self._read), 1)
             return None
         self._read += 1
-        channel.read += 1
+        channel.read, channel.last_s = channel.read + 1, log_time / 1e9
         channel.counted_at = self._read
         if self._found_holes and self._found_holes[-1].hole.end_s is None:
             for place in self._found_holes:
@@ -410,8 +412,8 @@ class Scanner:
         self._last_ns = log_time
         return channel
 
-    def _count_missing(self, channel: Channel, count: int, span_s: tuple[float, float] | None = None) -> None:
-        """Count `count` missing messages of a channel.
+    def _count_missing(self, channel: Channel, count: int, span_s: tuple[float, float] | None = None) -> _FoundHole:
+        """Count `count` missing messages of a channel, and return the hole to which they are added.
 
         The messages are added to a hole that was found since the channel was last known to be complete: since a message
         of the channel was read, or a check record showed that none was missing. If there is no such hole, a new hole is
@@ -435,6 +437,7 @@ class Scanner:
         if place.hole.cause == DAMAGED:
             channel.damaged += count
         place.hole.messages[channel.topic] = place.hole.messages.get(channel.topic, 0) + count
+        return place
 
     def _open(self, cause: str) -> _FoundHole:
         start_s = None if self._last_ns is None else self._last_ns / 1e9
@@ -732,6 +735,12 @@ class Scanner:
             self.metadata, self.metadata_damaged = {}, True
         else:
             self.metadata_damaged = self._is_damaged_before_messages and not self.metadata
+
+
+def _extend(hole: Hole, start_s: float, end_s: float) -> None:
+    """Extend a hole in which messages of one topic are missing between two messages of this topic (log times in s)."""
+    hole.start_s = start_s if hole.start_s is None else min(hole.start_s, start_s)
+    hole.end_s = end_s if hole.end_s is None else max(hole.end_s, end_s)
 
 
 def _contains(hole: Hole, span_s: tuple[float, float]) -> bool:

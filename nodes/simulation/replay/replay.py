@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from nodes.hosting.hosted import EncodedMessage, HostedNode, Out, topic_of
-from nodes.messages import Description, Event, JointCommand, Snapshot
-from nodes.messages.codec import decode, encode
+from nodes.messages import Description, Event, JointCommand, Message, Snapshot
+from nodes.messages.codec import AnyMessage, decode, encode
 from nodes.messages.topics import resolve
 from nodes.node import Node
 from nodes.plan.key_checks import PlanError, convert, suggestion
@@ -25,6 +25,7 @@ from nodes.plan.launch_plan import LinkPlan, NodePlan, Plan, SimPlan
 from nodes.plan.loading import load_class
 from nodes.recording.reader import RecordingError, RecordingFile
 from nodes.recording.runs import PUT_BACK
+from nodes.recording.schema import DECODE_ERRORS, decode_json, encode_json, schema_name
 from nodes.recording.sidecar import folders_of
 from nodes.simulation.links import links_of
 from nodes.simulation.lockstep import LocalPort, Port, Scheduler
@@ -41,7 +42,7 @@ SERVER = ("description", "state", "body_poses", "lines", "event")
 
 
 def read_lines(path: Path) -> tuple[list[Line], dict[str, str]]:
-    """(messages of known types in file order, metadata) of a recording.
+    """(messages in file order, metadata) of a recording. Those of topics outside the topic table are an `AnyMessage`.
 
     Raises RecordingError if messages are missing before the end, because each missing message would count as a
     difference. The last instants of a truncated recording are left out, because some of their messages may be missing.
@@ -50,6 +51,8 @@ def read_lines(path: Path) -> tuple[list[Line], dict[str, str]]:
     lines = []
     for recorded in file:
         message = recorded.message()
+        if message is None and recorded.schema == schema_name(AnyMessage):
+            message = decode(recorded.topic, msgspec.msgpack.encode(recorded.plain()))
         if message is not None and not isinstance(message, Snapshot):
             lines.append(Line(recorded.topic, message, recorded.time_ns / 1e9))
     file.require_no_hole("replayed")
@@ -139,6 +142,7 @@ def replay(
     cls: type[Node] = load_class(node_plan.run, Path.cwd())
     mode = plan.sim.mode
     topics = {resolve(name, plan.sim.robot_name) for name in cls.publishes}
+    lines = _typed(lines, {**cls.subscribes, **cls.publishes}, plan.sim.robot_name)
     if not topics:
         raise PlanError(
             f"node {node_plan.name!r} publishes no topic, so there is nothing to compare; replay another node"
@@ -168,6 +172,28 @@ def replay(
     outcome.refused = hosted.refusals.count
     compare([line for line in lines if _source(line) in own], replayed, outcome, tolerances, strict=mode == "lockstep")
     return outcome
+
+
+def _typed(lines: Sequence[Line], kinds: Mapping[str, type[Message]], robot: str) -> list[Line]:
+    """The lines, with messages of the node's own types where the recording has an `AnyMessage`.
+
+    Messages of other nodes' own types are left out.
+
+    kinds  {topic, as the node declares it: message type}
+    """
+    known = {resolve(name, robot): kind for name, kind in kinds.items() if name != "*"}
+    found = []
+    for line in lines:
+        if not isinstance(line.message, AnyMessage):
+            found.append(line)
+        elif (kind := known.get(line.topic)) is not None:
+            try:
+                found.append(Line(line.topic, decode_json(kind, encode_json(line.message)), line.time))
+            except DECODE_ERRORS as error:
+                raise PlanError(
+                    f"{line.topic}: the message at t = {line.time:.6g} s is no {kind.__name__}: {error}"
+                ) from None
+    return found
 
 
 Source = tuple[str, tuple[str, ...]]  # topic and, for commands, their actuators: several nodes may command

@@ -25,7 +25,7 @@ from nodes.messages import (
     RobotState,
     Status,
 )
-from nodes.messages.codec import LARGEST_SEQ, LATEST_S, MAX_BYTES, WireError, decode, encode
+from nodes.messages.codec import LARGEST_SEQ, LATEST_S, MAX_BYTES, AnyMessage, WireError, decode, encode
 from nodes.messages.topics import known_topics, lookup
 
 TOPICS = [name.replace("<", "").replace(">", "") for name in known_topics()]
@@ -256,8 +256,11 @@ def test_a_wrong_type_is_named() -> None:
     assert caught.value.topic == "robot/state"
 
 
-def test_a_topic_that_is_not_in_the_table_needs_its_type() -> None:
-    payload = encode(Description(robot="x"))
-    with pytest.raises(WireError, match="table"):
-        decode("robot/dream", payload)
-    assert decode("robot/dream", payload, Description) == Description(robot="x")
+def test_a_message_of_a_topic_that_is_not_in_the_table_has_its_fields_as_plain_data() -> None:
+    payload = encode(Description(robot="x", timestamp=0.5, seq=3))
+    found = decode("robot/dream", payload)
+    assert isinstance(found, AnyMessage)
+    assert (found.timestamp, found.seq, found.content["robot"]) == (0.5, 3, "x")
+    with pytest.raises(WireError, match=r"robot/dream.*not a map of fields"):
+        decode("robot/dream", b"\x91\x01")
+    assert decode("robot/dream", payload, Description) == Description(robot="x", timestamp=0.5, seq=3)

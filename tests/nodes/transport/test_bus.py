@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.messages import Description, JointCommand, RobotState, Status
-from nodes.messages.codec import MAX_BYTES, encode
-from nodes.transport.bus import PROBE, Publisher, Subscriber
+from nodes.messages.codec import MAX_BYTES, AnyMessage, encode
+from nodes.transport.bus import MOST_TOPICS, PROBE, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.sockets import AddressError, BoundEndpoint, make_socket
 
@@ -117,6 +117,25 @@ def test_a_late_joiner_hears_what_is_latched_and_others_do_not_hear_it_twice(
     late.close()
 
 
+def test_a_subscriber_to_everything_receives_topics_of_ones_own_as_plain_data(
+    context: Any, domain: int, until: Until
+) -> None:
+    socket, victim = stranger_and_victim(context, domain, until, None)
+    fields = {"timestamp": 0.5, "seq": 3, "content": "own", "kelvin": [293.0, math.nan], "by": {"1": None}}
+    socket.send_multipart([b"robot/temperature", msgspec.msgpack.encode(fields)])
+    _, topic, message = victim.receive(2.0)  # type: ignore[misc]
+    assert (topic, message.timestamp, message.seq) == ("robot/temperature", 0.5, 3)
+    assert isinstance(message, AnyMessage)
+    assert repr(message.content) == repr(fields)
+    for number in range(MOST_TOPICS + 1):
+        socket.send_multipart([f"robot/{number}".encode(), b"\x80"])
+    topics = [received[1] for _ in range(MOST_TOPICS - 1) if (received := victim.receive(2.0)) is not None]
+    assert len(topics) == MOST_TOPICS - 1
+    assert victim.receive(0.0) is None
+    assert (victim.refused, "topics are received already" in victim.refusals.last) == (2, True)
+    victim.close()
+
+
 def stranger_and_victim(context: Any, domain: int, until: Until, topics: list[str] | None) -> tuple[Any, Subscriber]:
     """A publisher that says anything, and one who listens to it."""
     socket = make_socket(context, zmq.XPUB)
@@ -164,7 +183,10 @@ def test_a_subscriber_outlives_any_frames(context: Any, domain: int, until: Unti
         ([b"robot/state", b"\x81\xa8position\xa3far"], "position"),
         ([b"robot/state", bytes(MAX_BYTES + 1)], "bytes"),
         ([b"robot/command", encode(JointCommand(name=["a"], value=[1.0])).replace(b"\x3f\xf0", b"\x7f\xf0")], "finite"),
-        ([b"\xff\xfe", b""], "not in the topic table"),
+        ([b"\xff\xfe", b""], "not the name of a topic"),
+        ([b"robot/" + bytes(range(1, 32)), b"\x80"], "not the name of a topic"),
+        ([b"robot/" + 300 * b"x", b"\x80"], "not the name of a topic"),
+        ([b"robot/mine", b"\x91\x01"], "not a map of fields"),
         ([b"status", msgspec.msgpack.encode(Status(timestamp=1e12))], "timestamp is 1000000000000.0"),
         (
             [b"robot/state", msgspec.msgpack.encode(RobotState(name=["a"], position=[math.inf], velocity=[0.0]))],
