@@ -299,7 +299,8 @@ class HilCheck(Node):
             yield CheckFinding(f"motion of {joint}", "no go", why)
         for joint, far_moved in self._fell.items():
             where = f"{far_moved:+.4g} while it was held at rest"
-            yield CheckFinding(f"motion of {joint}", "no go", f"{where}: {AT_REST}")
+            why = f"the guard of {', '.join(self._stops)} stopped the robot" if self._stops else AT_REST
+            yield CheckFinding(f"motion of {joint}", "no go", f"{where}: {why}")
         for joint, size in self._moves.items():
             subject, moved = f"motion of {joint}", self._motions.get(joint)
             if joint in self._unmoved or joint in self._fell:

@@ -3,6 +3,22 @@
 The guard has no clock, socket or message of its own. Its caller, which is the guard node or the driver's process,
 passes the time in seconds, always of the same clock. Commands within the limits pass unchanged. Commands outside the
 limits are clamped, or the guard stops the robot and keeps it stopped until the stop is acknowledged.
+
+The states of the guard, and the events that end them:
+
+state      motors get                       transitions
+waiting    nothing, as no state was         first measured state -> watching; stop -> stopped
+           measured
+watching   nothing, as no joint was         command -> passing; limit, missing state or stop -> stopped;
+           commanded                        no command for heartbeat_ms -> unclaimed
+unclaimed  a controlled stop, then a hold   command or acknowledgement inside the limits -> held; stop -> stopped
+passing    the commands within the limits   limit, missing command, missing state, switch or stop -> stopped
+stopped    a controlled stop, then a hold   acknowledgement inside the limits -> held
+held       a hold                           command -> passing; limit, missing state or stop -> stopped
+
+A joint is held until it is commanded itself; a command that ends the state unclaimed is passed on at once. A reset of
+the simulation time leads to waiting, from where a stop in force goes on at the first measured state. An acknowledgement
+before this state leads to waiting.
 """
 
 from __future__ import annotations
@@ -25,10 +41,12 @@ FIRST_PERIOD_S = 1e-3  # until two states have come
 REJOIN_SHARE = (
     0.5  # largest distance of a setpoint from the measured position after a stop, as a share of tracking_error
 )
+PUSH_S = 0.25  # time after a command of an effort during which a servo may still give this effort, s
 AGAIN_S = 1.0  # time between two reports of one limit of one joint, s
 STATE = (
     "_mode", "_goal", "_rate", "_given", "_commanded_at", "_position", "_velocity", "_seen_at", "_period",
-    "_enabled_at", "_released", "_pending", "_reported", "_rejoins", "stopped", "clamps", "stops",
+    "_enabled_at", "_released", "_pending", "_reported", "_rejoins", "_held", "_pushed_at", "_effort",
+    "_first_seen_at", "_lacks", "_unclaimed", "stopped", "clamps", "stops",
 )  # fmt: skip
 
 
@@ -78,9 +96,14 @@ class CommandGuard:
         self._index = {name: k for k, name in enumerate(self.envelope.driven)}
         self._setpoints = Setpoints(self.envelope)
         self._mode = np.zeros(n, dtype=int)
-        self._goal, self._rate, self._given, self._position, self._velocity = np.zeros((5, n))
+        self._goal, self._rate, self._given, self._position, self._velocity, self._effort = np.zeros((6, n))
         self._commanded_at = np.zeros(n)
         self._seen_at: float | None = None
+        self._first_seen_at: float | None = None
+        self._lacks = ""  # line about a joint that the latest measured state lacks
+        self._pushed_at = np.full(n, -np.inf)  # times of the latest commands of efforts
+        self._held = np.zeros(n, dtype=bool)  # whether the joint is held since a stop was acknowledged
+        self._unclaimed = False  # whether the first command ends the stop in force
         self._enabled_at, self._released = -np.inf, ""
         self._period = FIRST_PERIOD_S
         self._pending: tuple[float, Vector, Vector, Vector, Vector] | None = None
@@ -95,6 +118,17 @@ class CommandGuard:
         """Return {actuator: index of its joint}."""
         return self._index
 
+    @property
+    def state(self) -> str:
+        """State of the guard, see the table of this module."""
+        if self.stopped:
+            return "unclaimed" if self._unclaimed else "stopped"
+        if self._seen_at is None:
+            return "waiting"
+        if self._held.any():
+            return "held"
+        return "passing" if (self._mode != NONE).any() else "watching"
+
     # -- what arrives
 
     def add_state(
@@ -103,9 +137,16 @@ class CommandGuard:
         """Store a measured state: positions (rad or m) and velocities (rad/s or m/s) of the named joints."""
         self._commit(now)
         where = {joint: k for k, joint in enumerate(joints)}
+        self._lacks = ""
         for k, joint in enumerate(self.envelope.joints):
-            if joint in where:
-                self._position[k], self._velocity[k] = position[where[joint]], velocity[where[joint]]
+            at = where.get(joint, -1)
+            q, v = (position[at], velocity[at]) if 0 <= at < min(len(position), len(velocity)) else (np.nan, np.nan)
+            if np.isfinite(q) and np.isfinite(v):
+                self._position[k], self._velocity[k] = q, v
+            else:
+                self._lacks = self._lacks or f"the measured state has no position and velocity of {joint}"
+        if self._first_seen_at is None:
+            self._first_seen_at = now
         if self._seen_at is not None and now > self._seen_at:
             self._period = min(now - self._seen_at, HOLD_S)
         self._seen_at = now
@@ -148,9 +189,11 @@ class CommandGuard:
             )
             self._report(now, Intervention("guard_rejected", "value", line))
             return []
+        known = [k for k, name in enumerate(names) if name in self._index]
+        if self._unclaimed and known and not self.envelope.outside(self._position):
+            self._release("a commander has come: the stop by heartbeat ends")
         if self.stopped:
             return []
-        known = [k for k, name in enumerate(names) if name in self._index]
         if known and self._seen_at is None:
             line = "a command came before the first measured state: it is not passed on"
             self._report(now, Intervention("guard_rejected", "state", line))
@@ -167,7 +210,10 @@ class CommandGuard:
         return [*passed, *(self._advance(now, [self._index[names[k]] for k in known]) if known else [])]
 
     def _set(self, now: float, joint: int, mode: int, value: float) -> None:
-        before = self._mode[joint]
+        before = NONE if self._held[joint] else self._mode[joint]
+        self._held[joint] = False
+        if mode == EFFORT:
+            self._pushed_at[joint] = now
         if mode != before:
             self._mode[joint] = mode
             if mode == EFFORT:
@@ -187,47 +233,65 @@ class CommandGuard:
     def check(self, now: float) -> list[Guarded]:
         """Check motion, timeouts and enabling switch at the time `now` (s), and return commands for the motors.
 
-        Commands are returned during a stop, and for servos whose setpoints are still moving to the commanded values.
-        Otherwise the list is empty.
+        Commands are returned during a stop, for joints that are held after it, and for servos whose setpoints are still
+        moving to the commanded values. Otherwise the list is empty.
         """
         self._commit(now)
         if not self.stopped and (cause := self._cause(now)):
             return self.stop(now, *cause)
+        if not self.stopped and self._is_unclaimed(now):
+            sent = self.stop(now, "heartbeat", f"no command for {self.params.heartbeat_ms:g} ms since the first state")
+            self._unclaimed = True
+            return sent
         if self.stopped:
             return self._brake(now)
-        x, v = self._setpoints.x, self._setpoints.v
+        x, v, held = self._setpoints.x, self._setpoints.v, self._held
         turns = (self._mode == VELOCITY) & ((v != 0.0) | (self._goal != 0.0))
         behind = (self._mode == POSITION) & (x != self._goal)
-        if not (turns | behind).any():
+        due = turns | behind | held
+        if not due.any():
             return []
         before = self._given.copy()
-        sent = self._advance(now, np.flatnonzero(turns | behind).tolist(), quietly=True)
-        return sent if self._pending is None or (self._pending[4] != before).any() else []
+        sent = self._advance(now, np.flatnonzero(due).tolist(), quietly=True)
+        return sent if held.any() or self._pending is None or (self._pending[4] != before).any() else []
 
     def _cause(self, now: float) -> tuple[str, str] | None:
         """Return (cause, line of text) of a stop that is due at the time `now` (s); None if no stop is due."""
-        params, active = self.params, self._mode != NONE
-        if not active.any():
+        if self._seen_at is None or self._first_seen_at is None:
             return None
-        if (released := self._switch_cause(now)) is not None:
+        params, active = self.params, (self._mode != NONE) & ~self._held
+        if active.any() and (released := self._switch_cause(now)) is not None:
             return released
         if params.heartbeat_ms:
             silent = active & (now - self._commanded_at > 1e-3 * params.heartbeat_ms)
             if silent.any():
                 name = self.envelope.driven[int(silent.argmax())]
                 return "heartbeat", f"no command to {name} for {params.heartbeat_ms:g} ms"
-        if params.state_ms and self._seen_at is not None and now - self._seen_at > 1e-3 * params.state_ms:
+        if params.state_ms and now - self._seen_at > 1e-3 * params.state_ms:
             return "state", f"no measured state for {params.state_ms:g} ms"
-        tracked = (self._mode == POSITION) & (np.abs(self._position - self._setpoints.x) > self.envelope.tracking_error)
+        if self._lacks:
+            return "state", self._lacks
+        tracked = active & (self._mode == POSITION)
+        tracked &= np.abs(self._position - self._setpoints.x) > self.envelope.tracking_error
         if tracked.any():
             k = int(tracked.argmax())
             error = abs(self._position[k] - self._setpoints.x[k])
             limit = self.envelope.tracking_error[k]
             return "tracking_error", f"{self.envelope.joints[k]} is {error:.4g} off its setpoint, limit {limit:.4g}"
         limit_name, line = violation(
-            self.envelope, 1e-3 * params.delay_ms, self._position, self._velocity, self._mode <= EFFORT
+            self.envelope, 1e-3 * params.delay_ms, self._position, self._velocity, self._is_pushed(now)
         )
         return (limit_name, line) if limit_name else None
+
+    def _is_unclaimed(self, now: float) -> bool:
+        """Whether no joint was ever commanded within `heartbeat_ms` after the first measured state."""
+        if self._first_seen_at is None or not self.params.heartbeat_ms or self._mode.any():
+            return False
+        return now - self._first_seen_at > 1e-3 * self.params.heartbeat_ms
+
+    def _is_pushed(self, now: float) -> NDArray[np.bool_]:
+        """Whether efforts move a joint, (n,): commanded ones, or those that a servo has taken over from a command."""
+        return np.asarray((self._mode <= EFFORT) | (now - self._pushed_at <= PUSH_S))
 
     def _switch_cause(self, now: float) -> tuple[str, str] | None:
         """Return (cause, line of text) of a stop by the enabling switch at the time `now` (s).
@@ -250,8 +314,10 @@ class CommandGuard:
         line   one line of text about the cause
         """
         self._commit(now)
-        if self.stopped:
+        if self.stopped and not self._unclaimed:
             return self._brake(now)
+        self._mode[self._held] = NONE
+        self._held[:], self._unclaimed = False, False
         self.stopped = cause
         self.stops += 1
         self.interventions.append(Intervention("guard_stop", cause, f"{line}: controlled stop"))
@@ -263,15 +329,17 @@ class CommandGuard:
     def _begin_braking(self, now: float, cause: str) -> list[Guarded]:
         """Prepare the servos' setpoints for a controlled stop: they start at the measured positions and velocities.
 
-        Returns zero-effort commands for the actuators that change from efforts to velocities and whose present effort
-        acts in the direction of the motion.
+        Returns zero-effort commands for the actuators whose latest command of an effort acts in the direction of the
+        motion: a servo begins with the effort that acts before.
         """
-        released = []
+        released, pushed = [], self._is_pushed(now)
         for k, name in enumerate(self.envelope.driven):
-            if self._mode[k] in (NONE, EFFORT) and self._has_servo(k, name):
-                if self._mode[k] == EFFORT and self._given[k] * self._velocity[k] > 0.0:
+            if not self._has_servo(k, name):
+                self._mode[k], self._given[k] = EFFORT, 0.0
+            elif pushed[k]:
+                if self._effort[k] * self._velocity[k] > 0.0:
                     released.append(name)
-                self._mode[k] = VELOCITY
+                self._effort[k], self._pushed_at[k], self._mode[k] = 0.0, -np.inf, VELOCITY
                 self._setpoints.begin(k, now, float(self._position[k]), float(self._velocity[k]))
             elif self._mode[k] == POSITION and cause == "tracking_error":
                 self._setpoints.begin(k, now, float(self._position[k]), float(self._velocity[k]))
@@ -284,9 +352,13 @@ class CommandGuard:
 
     def _brake(self, now: float) -> list[Guarded]:
         x, v, moved_at = self._setpoints.braked(now)
-        given = np.where(self._mode == POSITION, x, np.where(self._mode == VELOCITY, v, 0.0))
+        given = self._servo_values(x, v)
         self._pending = now, x, v, moved_at, given
         return self._commands(given, np.flatnonzero(self._mode != NONE).tolist())
+
+    def _servo_values(self, x: Vector, v: Vector) -> Vector:
+        """Values for the motors at setpoints with the positions x and velocities v; 0 for joints without a servo."""
+        return np.where(self._mode == POSITION, x, np.where(self._mode == VELOCITY, v, 0.0))
 
     def acknowledge(self, now: float) -> str:
         """End the stop. Returns "released", or a text that says that nothing was stopped.
@@ -305,11 +377,16 @@ class CommandGuard:
                 f"the robot is outside its limits ({line}); first move the robot back inside its limits (a real robot "
                 "by hand, a simulated robot with 'armswing sim reset'), or launch again with wider limits"
             )
-        cause, self.stopped = self.stopped, ""
-        self._mode[:], self._rejoins[:] = NONE, True
-        self._pending, self._brakes_anew = None, False
-        self.interventions.append(Intervention("guard_acknowledged", cause, f"the stop by {cause} is acknowledged"))
+        self._release(f"the stop by {self.stopped} is acknowledged")
         return RELEASED
+
+    def _release(self, line: str) -> None:
+        """End the stop in force: the joints are held until they are commanded. `line` is the text of the event."""
+        cause, self.stopped, self._unclaimed = self.stopped, "", False
+        self._held[:] = self._mode != NONE
+        self._rejoins[:] = True
+        self._brakes_anew = False
+        self.interventions.append(Intervention("guard_acknowledged", cause, line))
 
     def reset(self) -> None:
         """Reset the guard, after simulation time was set back.
@@ -348,7 +425,7 @@ class CommandGuard:
             setpoints.x, setpoints.v, setpoints.moved_at, self._given = self._pending[1:]
             self._pending = None
             reached = setpoints.x == np.clip(self._goal, self.envelope.lower, self.envelope.upper)
-            self._rejoins &= ~((self._mode == POSITION) & reached)
+            self._rejoins &= ~((self._mode == POSITION) & ~self._held & reached)
 
     def _advance(self, now: float, joints: Sequence[int], quietly: bool = False) -> list[Guarded]:
         """Return commands within the limits at the time `now` (s) for the given joints.
@@ -366,7 +443,8 @@ class CommandGuard:
         else:
             _, x, v, moved_at, given = self._pending
             chosen |= moved_at == now
-        servo = chosen & (self._mode >= VELOCITY)
+        rests = chosen & self._held
+        servo = chosen & (self._mode >= VELOCITY) & ~rests
         if servo.any():
             rate = np.where(now - self._commanded_at <= HOLD_S, self._rate, 0.0)
             by_position = self._mode == POSITION
@@ -377,7 +455,11 @@ class CommandGuard:
             given = np.where(servo, value, given)
             if not quietly:
                 self._clamped(now, causes, given)
-        pushed = chosen & (self._mode == EFFORT)
+        if rests.any():
+            braked = setpoints.braked(now)
+            x, v, moved_at = (np.where(rests, *pair) for pair in zip(braked, (x, v, moved_at), strict=True))
+            given = np.where(rests, self._servo_values(x, v), given)
+        pushed = chosen & (self._mode == EFFORT) & ~rests
         if pushed.any():
             given, moved_at = self._efforts(now, pushed, given), np.where(pushed, now, moved_at)
         self._pending = now, x, v, moved_at, given
@@ -393,6 +475,7 @@ class CommandGuard:
             for k in np.flatnonzero(pushed & (value != self._goal)).tolist()
         }
         self._clamped(now, causes, value)
+        self._effort = np.where(pushed, value, self._effort)
         return value
 
     def _clamped(self, now: float, causes: dict[int, str], given: Vector) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from nodes.guard.command_guard import CommandGuard
 from nodes.guard.limits import GuardParams
 from nodes.guard.node import Guard, switch_state
 from nodes.guard.stop_log import GuardLog
+from nodes.hosting.node_state import decode_state, encode_state
 from nodes.messages import Event, JointCommand, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Context, Node
@@ -22,6 +23,7 @@ from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.simulation.compose import compose
+from nodes.sweeps.cells import judged
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "launch/examples/guarded_arm.toml"
@@ -142,6 +144,158 @@ def test_a_clamp_that_lasts_is_reported_again_every_second() -> None:
         guard.add_state(tick * DT, NAMES, [0.0, 0.0], [0.0, 0.0])
         list(guard.process_command(tick * DT, "effort", ["joint_2"], [-40.0], 0.0))
     assert kinds(guard) == [("guard_clamp", "effort")] * 4
+
+
+OUTSIDE, RESTING = [1.5, 0.0], [0.1, 0.0]
+Act = Callable[[CommandGuard, float], object]
+
+
+def command(mode: str = "position", names: Sequence[str] = NAMES, value: float = 0.1) -> Act:
+    return lambda guard, now: guard.process_command(now, mode, names, [value] * len(names), 0.0)
+
+
+def measured(position: Sequence[float] = RESTING, joints: Sequence[str] = NAMES, velocity: float = 0.0) -> Act:
+    def act(guard: CommandGuard, now: float) -> None:
+        guard.add_state(now, joints, position, [velocity] * len(position))
+        guard.check(now)
+
+    return act
+
+
+def silence(guard: CommandGuard, now: float) -> None:
+    """No command for longer than the heartbeat."""
+    for tick in range(40):
+        measured()(guard, now + tick * DT)
+
+
+def stop(guard: CommandGuard, now: float) -> None:
+    guard.stop(now, "estop", "a test")
+
+
+def acknowledge(guard: CommandGuard, now: float) -> None:
+    guard.acknowledge(now)
+
+
+def unmeasured(guard: CommandGuard, now: float) -> None:
+    """No measured state for longer than `state_ms`."""
+    guard.check(now + 0.05)
+
+
+def release_switch(guard: CommandGuard, now: float) -> None:
+    guard.switch("the enabling switch is released")
+    guard.check(now)
+
+
+def back(guard: CommandGuard, now: float) -> None:
+    guard.reset()
+
+
+WAYS: dict[str, list[Act]] = {  # how each state is reached
+    "waiting": [],
+    "watching": [measured()],
+    "unclaimed": [silence],
+    "passing": [measured(), command()],
+    "stopped": [measured(), stop],
+    "held": [measured(), stop, acknowledge],
+}
+TRANSITIONS: list[tuple[str, Act, str, str]] = [  # state, event, next state, cause of a stop
+    ("waiting", measured(), "watching", ""),
+    ("waiting", command(), "waiting", ""),
+    ("waiting", stop, "stopped", "estop"),
+    ("waiting", unmeasured, "waiting", ""),
+    ("watching", measured(), "watching", ""),
+    ("watching", command(), "passing", ""),
+    ("watching", command("effort", NAMES[:1]), "passing", ""),
+    ("watching", measured(OUTSIDE), "stopped", "upper of joint_2"),
+    ("watching", measured([1.1, 0.0], velocity=2.2), "stopped", "upper of joint_2"),  # it will leave the envelope
+    ("watching", measured(velocity=4.0), "stopped", "velocity of joint_2"),
+    ("watching", measured([0.1], NAMES[:1]), "stopped", "state"),
+    ("watching", measured([0.1, float("nan")]), "stopped", "state"),
+    ("watching", unmeasured, "stopped", "state"),
+    ("watching", silence, "unclaimed", "heartbeat"),
+    ("watching", stop, "stopped", "estop"),
+    ("watching", back, "waiting", ""),
+    ("unclaimed", measured(), "unclaimed", "heartbeat"),
+    ("unclaimed", command(names=["gripper"]), "unclaimed", "heartbeat"),  # no guarded joint
+    ("unclaimed", command(), "passing", ""),
+    ("unclaimed", command(names=NAMES[:1]), "held", ""),  # the other joint
+    ("unclaimed", acknowledge, "held", ""),
+    ("unclaimed", stop, "stopped", "estop"),
+    ("passing", measured(), "passing", ""),
+    ("passing", measured(OUTSIDE), "stopped", "upper of joint_2"),
+    ("passing", silence, "stopped", "heartbeat"),
+    ("passing", unmeasured, "stopped", "heartbeat"),
+    ("passing", release_switch, "stopped", "enable_file"),
+    ("passing", stop, "stopped", "estop"),
+    ("passing", back, "waiting", ""),
+    ("stopped", command(), "stopped", "estop"),
+    ("stopped", measured(OUTSIDE), "stopped", "estop"),
+    ("stopped", silence, "stopped", "estop"),
+    ("stopped", acknowledge, "held", ""),
+    ("stopped", back, "stopped", "estop"),
+    ("held", measured(), "held", ""),
+    ("held", silence, "held", ""),
+    ("held", command(names=NAMES[:1]), "held", ""),  # the other joint
+    ("held", command(), "passing", ""),
+    ("held", measured(OUTSIDE), "stopped", "upper of joint_2"),
+    ("held", unmeasured, "stopped", "state"),
+    ("held", stop, "stopped", "estop"),
+    ("held", back, "waiting", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "act", "after", "cause"),
+    TRANSITIONS,
+    ids=[f"{number} {before} to {after}" for number, (before, _, after, _) in enumerate(TRANSITIONS)],
+)
+def test_each_event_leads_from_a_state_to_the_next_one(before: str, act: Act, after: str, cause: str) -> None:
+    limits = {"joints": JOINTS, "heartbeat_ms": 20, "state_ms": 20}
+    guard = CommandGuard(msgspec.convert(limits, GuardParams), set(NAMES))
+    for number, way in enumerate(WAYS[before]):
+        way(guard, number * DT)
+    assert guard.state == before
+    guard = restored(guard)  # a snapshot has all of the state
+    stops = guard.stops
+    act(guard, 0.041 if before == "unclaimed" else 5 * DT)
+    assert (guard.state, guard.stopped) == (after, cause)
+    assert guard.stops == stops + (cause != "" and before not in ("stopped", after))
+
+
+def restored(guard: CommandGuard) -> CommandGuard:
+    other = CommandGuard(guard.params, guard.has_servo)
+    other.restore(decode_state(encode_state(guard.snapshot())))
+    return other
+
+
+@pytest.mark.parametrize("state", ["unclaimed", "stopped", "held"])
+def test_a_stopped_or_held_joint_gets_the_velocity_0_in_each_period(state: str) -> None:
+    limits = {"joints": JOINTS, "heartbeat_ms": 20}
+    guard = CommandGuard(msgspec.convert(limits, GuardParams), set(NAMES))
+    for number, way in enumerate(WAYS[state]):
+        way(guard, number * DT)
+    for tick in range(50, 60):
+        guard.add_state(tick * DT, NAMES, RESTING, [0.0, 0.0])
+        assert [(each.mode, each.values) for each in guard.check(tick * DT)] == [("velocity", [0.0, 0.0])]
+
+
+def test_an_actuator_without_a_servo_gets_no_effort_during_a_stop_also_where_nobody_has_commanded_it() -> None:
+    guard = CommandGuard(msgspec.convert({"joints": JOINTS}, GuardParams), {"joint_4"})
+    guard.add_state(0.0, NAMES, OUTSIDE, [0.0, 0.0])
+    assert [(each.mode, each.names, each.values) for each in guard.check(0.0)] == [
+        ("effort", ["joint_2"], [0.0]),
+        ("velocity", ["joint_4"], [0.0]),
+    ]
+
+
+def test_a_joint_that_creeps_while_it_is_held_is_stopped_at_its_limit() -> None:
+    guard = made()
+    guard.stop(0.0, "estop", "a test")
+    guard.acknowledge(0.0)
+    for tick in range(1, 200):
+        guard.add_state(tick * DT, NAMES, [0.01 * tick, 0.0], [0.1, 0.0])
+        guard.check(tick * DT)
+    assert guard.stopped == "upper of joint_2"
 
 
 STOPS: dict[str, tuple[dict[str, Any], str]] = {
@@ -311,7 +465,8 @@ def test_no_command_is_passed_on_while_the_enabling_switch_is_released(switch: s
         guard.switch("the enabling switch is released")
     for now in (0.001, 0.002):  # from the start, and after a release of the stop
         guard.add_state(now, NAMES, [0.0, 0.0], [0.0, 0.0])
-        assert guard.check(now) == []
+        hold = [("velocity", [0.0, 0.0])] if now > 0.001 else []  # held after the release
+        assert [(each.mode, each.values) for each in guard.check(now)] == hold
         given = guard.process_command(now, "position", NAMES, [0.5, 0.5], 0.0)
         assert [(each.mode, each.values) for each in given] == [("velocity", [0.0, 0.0])]
         assert guard.stopped == ("enable_file" if switch == "file" else "enable")
@@ -457,6 +612,41 @@ def test_a_silent_controller_stops_the_arm_in_lockstep() -> None:
     assert 0.34 < stop.timestamp < 0.36
     assert abs(found["state"][-1].velocity[0]) < 0.02
     assert found["command"][-1].value == [0.0, 0.0]
+
+
+class Mute(Node):
+    """Never commands."""
+
+    subscribes = {"state": RobotState}
+    publishes = {"raw_command": JointCommand}
+
+
+@pytest.mark.parametrize("heartbeat_ms", [0, 50])
+def test_an_arm_that_nobody_ever_commands_does_not_fall_out_of_its_envelope(heartbeat_ms: float) -> None:
+    joints = {"joint_2": JOINTS["joint_2"] | {"margin": 0.1}, "joint_4": JOINTS["joint_4"]}
+    nodes = [
+        NodePlan(name="mute", run=""),
+        NodePlan(
+            name="guard", run="nodes/guard/node.py:Guard", params={"joints": joints, "heartbeat_ms": heartbeat_ms}
+        ),
+    ]
+    sim = SimPlan(robot="arm_2dof", mode="lockstep")
+    found: list[RobotState] = []
+
+    def carry(topic: str, payload: bytes) -> None:
+        if topic.endswith("/state"):
+            found.append(decode(topic, payload, RobotState))
+
+    with compose(Plan(name="mute", folder=str(ROOT), sim=sim, nodes=nodes), carry, {"mute": Mute}) as run:
+        run.server.simulation.reset([0.5, 0.0])
+        run.run(2.0)
+        stops = run.nodes["guard"].guard_stops
+        assert judged(run)[0] == "failed"
+    assert stops is not None
+    assert ("no command for 50 ms" if heartbeat_ms else "joint_2") in stops.reason
+    q, v = (np.array([getattr(state, name) for state in found]) for name in ("position", "velocity"))
+    assert np.abs(q[:, 0]).max() < 1.3
+    assert np.abs(v[-1]).max() < 0.02
 
 
 def test_a_controller_beside_a_guard_node_is_refused_with_the_remapping_that_it_needs(tmp_path: Path) -> None:
