@@ -19,7 +19,7 @@ import pytest
 from nodes.client import Client, NotLiveError, read_recording
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = "casadi llvmlite numba numpy scipy skfuzzy networkx pyqtgraph PyQt5 OpenGL matplotlib jinja2 serial"
+EXTRAS = "casadi llvmlite numba numpy scipy skfuzzy networkx pyqtgraph PyQt5 matplotlib jinja2 serial foxglove"
 REFUSE = f"""
 import sys
 class Refuse:
@@ -162,6 +162,16 @@ print(json.dumps([[node.name for node in plan.nodes_on("robot")], digests(plan)]
     assert "did you mean 'Driver'?" in refused.stderr
 
 
+@pytest.fixture(scope="module")
+def light(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the libraries of a light install alone, so that nothing but the absence of the others raises."""
+    folder = tmp_path_factory.mktemp("light")
+    for path in Path(pytest.__file__).parents[1].iterdir():
+        if path.name.partition(".")[0] not in EXTRAS.split():
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("module", "extra"),
     [
@@ -173,13 +183,9 @@ print(json.dumps([[node.name for node in plan.nodes_on("robot")], digests(plan)]
     ],
 )
 def test_an_import_at_any_depth_names_the_line_that_installs_what_is_missing(
-    module: str, extra: str, tmp_path: Path
+    module: str, extra: str, light: Path
 ) -> None:
-    """Beside the libraries of a light install alone, so that nothing but their absence raises."""
-    for path in Path(pytest.__file__).parents[1].iterdir():
-        if path.name.partition(".")[0] not in EXTRAS.split():
-            (tmp_path / path.name).symlink_to(path)
-    program = f"import sys; sys.path[:0] = {[str(ROOT), str(tmp_path)]!r}; "
+    program = f"import sys; sys.path[:0] = {[str(ROOT), str(light)]!r}; "
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"{program}import {module}"], capture_output=True, text=True, timeout=60
     )
@@ -209,6 +215,25 @@ def test_what_is_missing_is_named_with_the_command_that_installs_it(desk: Desk, 
     assert done.returncode in (1, 2, 3)
     assert f"pip install 'armswing[{extra}]'" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"), [("robot list", "sim"), ("launch plan.toml", "sim"), ("bridge foxglove", "foxglove")]
+)
+def test_a_command_in_a_light_install_ends_with_one_line(words: str, extra: str, light: Path, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text('[sim]\nrobot = "rotary_pendulum"\n')
+    program = f"import sys; sys.path[:0] = {[str(ROOT), str(light)]!r}; from nodes.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program, *words.split()],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)},
+        timeout=60,
+    )
+    assert done.returncode in (1, 2, 3)
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.endswith(f"pip install 'armswing[{extra}]' installs it\n")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import typer
 from nodes.cli.commands import MODULES, add_commands
 from nodes.cli.terminal import InputError, UnavailableError, warn
 from nodes.recording.integrity.warning import RecordingWarning
-from sim_core.support.extras import install_hint
+from sim_core.support.extras import install_hint, missing_extra
 
 # Exit codes of errors whose message is one clear line. By name, so that their modules need not be imported here: an
 # error of a module that was never loaded cannot occur.
@@ -95,8 +95,8 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     except Exception as error:
         exit_code = _exit_code_of(error)
-        if hint := install_hint(error):
-            warn(f"armswing: {error}{'' if str(error).endswith(hint) else hint}")
+        if missing_extra(error):
+            warn(f"armswing: {error}{install_hint(error)}")
             return 1
         if exit_code is None:
             raise

@@ -13,7 +13,7 @@ INSTALLS = "pip install 'armswing"
 PACKAGES = {"armswing", "nodes", "robots", "sim_core", "viewer"}
 EXTRAS = {  # {top-level module: the extra of armswing that installs it}
     **dict.fromkeys(("casadi", "llvmlite", "networkx", "numba", "numpy", "scipy", "skfuzzy"), "sim"),
-    **dict.fromkeys(("OpenGL", "PyQt5", "pyqtgraph"), "viewer"),
+    **dict.fromkeys(("PyQt5", "pyqtgraph"), "viewer"),
     **dict.fromkeys(("jinja2", "matplotlib"), "studies"),
     "distributed": "dask",
     "foxglove": "foxglove",
@@ -28,13 +28,17 @@ EXTRAS = {  # {top-level module: the extra of armswing that installs it}
 def install_hint(error: BaseException) -> str:
     """Text with the install command for the library whose absence caused an error.
 
-    An example is "; pip install 'armswing[sim]' installs it". Returns "" if no extra of armswing installs this library.
+    An example is "; pip install 'armswing[sim]' installs it". Returns "" if no extra of armswing installs this library,
+    or if the message of the error already contains the command.
     """
-    if INSTALLS in str(error):
-        return ""
+    extra = missing_extra(error)
+    return f"; {INSTALLS}[{extra}]' installs it" if extra and INSTALLS not in str(error) else ""
+
+
+def missing_extra(error: BaseException) -> str:
+    """The extra of armswing that installs the library whose absence caused an error; "" if there is none."""
     name = error.name if isinstance(error, ModuleNotFoundError) else None
-    extra = EXTRAS.get((name or "").partition(".")[0])
-    return f"; {INSTALLS}[{extra}]' installs it" if extra else ""
+    return EXTRAS.get((name or "").partition(".")[0], "")
 
 
 def with_install_hint(error: ModuleNotFoundError) -> ModuleNotFoundError:
