@@ -88,5 +88,5 @@ $(DEVELOPMENT): $(INSTALLED)
 
 clean:                            # everything that make and the tools have made
 	rm -rf .venv build docs/_generated docs/gallery docs/sg_execution_times.rst .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json bench_viewer.json
-	rm -f demo.png $(RECORDINGS) $(RECORDINGS:.mcap=.before.mcap) *.sidecar.json .*.mcap.part
+	rm -f demo.png $(RECORDINGS) $(RECORDINGS:.mcap=.before.mcap) $(RECORDINGS:.mcap=.log) $(RECORDINGS:.mcap=.log.*) *.sidecar.json .*.mcap.part
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

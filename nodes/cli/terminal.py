@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from sim_core.support.suggestion import did_you_mean
 
@@ -34,9 +36,32 @@ Domain = Annotated[
         help="Number of the launch, where several run on this computer.",
     ),
 ]
-# For commands with a number as an argument: "-45" is a number, not an option.
-NEGATIVE = {"ignore_unknown_options": True}
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+class NegativeNumbers(TyperCommand):
+    """Command with numbers as arguments: "-45" is a number, and "--secnds" an unknown option."""
+
+    ignore_unknown_options = True  # passes negative numbers on to the arguments
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of the command line. An unknown option is refused with the nearest known one."""
+        known = [name for param in self.get_params(ctx) for name in (*param.opts, *param.secondary_opts)]
+        for word in args[: args.index("--") if "--" in args else None]:
+            name = word.partition("=")[0]
+            is_known = name in known or (name[1:2] != "-" and name[:2] in known)
+            if re.match(r"--?[a-z]", name) and not is_known and not _is_number(word):
+                hint = did_you_mean(name, known)
+                raise InputError(f"there is no option {name}{hint}; see '{ctx.command_path} --help'")
+        return list(super().parse_args(ctx, args))
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def print_line(text: str = "") -> None:

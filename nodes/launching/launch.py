@@ -97,9 +97,12 @@ def launch_plan(
         display = stack.enter_context(Display(plan.duration_s))
         for note in notes:
             display.print_line(note)
-        if (log := run_log(plan)) is not None:
-            display.log = log
-            stack.callback(log.close)
+        try:
+            if (log := run_log(plan)) is not None:
+                display.log = log
+                stack.callback(log.close)
+        except FileExistsError as error:
+            display.print_line(f"no log of this run is written: {error}")
         launch = Launch(plan, observer, display, began, registry, begin)
         stack.enter_context(launch.signals())
         launch.run(view=view, watch=watch)
@@ -115,13 +118,18 @@ def launch_plan(
 def run_log(plan: Plan) -> RunLog | None:
     """The log of a run, in the folder of the first recording that this host writes.
 
-    None if no recorder runs on this host, or if the folder of the recording cannot be written.
+    None if no recorder runs on this host, or if the folder of the recording cannot be written. Raises FileExistsError
+    with a one-line message if the file is not the log of an earlier run.
     """
     for node in plan.nodes_on(plan.sim.host):
         file = recorded_file(node, plan.folder)
         if file is not None and file.suffix == ".mcap" and file.absolute().parent.is_dir():
-            with contextlib.suppress(OSError):  # the recorder reports a folder that cannot be written
+            try:
                 return RunLog(file.with_suffix(".log"))
+            except FileExistsError:
+                raise
+            except OSError:  # the recorder reports a folder that cannot be written
+                return None
     return None
 
 

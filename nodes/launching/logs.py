@@ -16,6 +16,7 @@ LARGEST_READ_BYTES = 256 * 1024
 
 LARGEST_RUN_LOG_BYTES = 4 * 1024 * 1024
 RUN_LOGS = 3  # older files of a run's log that are kept: run.log.1 is the latest of them
+_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [A-Z]+ \S+: ")  # of a run's log
 _LEVEL = re.compile(
     r"(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?: (?P<owner>[\w/]+):)? |(?P<word>error|warning): ", re.IGNORECASE
 )
@@ -28,11 +29,13 @@ class RunLog:
 
     A line without a level gets the level of the node's previous line, so that the lines of a traceback have the level
     of the error. The file begins anew with each launch and is rotated at 4 MiB. Raises OSError if the file cannot be
-    written.
+    written, FileExistsError with a one-line message if it is something else than the log of an earlier launch.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        if path.exists() and not _is_run_log(path):
+            raise FileExistsError(f"{path} is not the log of an earlier run; move it, or record to another file name")
         path.write_bytes(b"")  # where files rotate, the handler appends whatever its mode
         self._handler = RotatingFileHandler(path, "a", LARGEST_RUN_LOG_BYTES, RUN_LOGS, encoding="utf-8")
         line = logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S")
@@ -51,6 +54,15 @@ class RunLog:
     def close(self) -> None:
         """Close the file."""
         self._handler.close()
+
+
+def _is_run_log(path: Path) -> bool:
+    """Whether a file was written by RunLog and is not the output of this process."""
+    if any(os.path.samestat(path.stat(), os.fstat(stream)) for stream in (1, 2)):
+        return False
+    with path.open("rb") as file:
+        first = file.readline(200)
+    return not first or _LINE.match(first.decode(errors="replace")) is not None
 
 
 class Log:

@@ -83,7 +83,7 @@ def _set_in(entry: Entry, owner: str, key: str, value: Any, text: str) -> None:
     if owner != "sim" and key.partition(".")[0] not in NodePlan.__struct_fields__:
         key = f"params.{key}"
     table = entry.table
-    *path, last = key.split(".")
+    *path, last = key.split(".", 1) if owner == "sim" else key.split(".")  # a robot's parameter has no keys of its own
     for part in path:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):

@@ -133,6 +133,16 @@ BAD_INPUT = {
     "launch nothing.toml": (2, "nothing.toml: no such launch file"),
     "launch nothing.toml --duration -1": (2, "--duration -1: expected a positive number of seconds"),
     "launch nothing.toml --json no/folder.json": (2, "there is no folder"),
+    "sim push pendulum 0.2 0 0 --seconds 0.2": (2, "there is no option --seconds"),
+    "sim push pendulum -0.2 0 -1e-3 --durtion=1": (
+        2,
+        "no option --durtion; did you mean '--duration'?; see 'armswing sim",
+    ),
+    "sim speed -x": (2, "there is no option -x"),
+    f"launch {ROOT}/launch/charmie_pick.toml --set sim.parameters.arm.links.10.mass=1.2": (
+        2,
+        "robot 'charmie' has no parameter 'arm.links.10.mass'",
+    ),
     "robot show rotary_pendulm": (2, "did you mean 'rotary_pendulum'?"),
     "robot show rotary_pendulum --param mass": (2, "expected key=value"),
     "robot export rotary_pendulm --format urdf": (2, "did you mean 'rotary_pendulum'?"),

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from nodes.launching import logs
 from nodes.launching.display import Display
@@ -46,6 +50,20 @@ def test_a_long_log_is_rotated(tmp_path: Path) -> None:
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == ["run.log", "run.log.1", "run.log.2", "run.log.3"]
     assert all(file.stat().st_size <= logs.LARGEST_RUN_LOG_BYTES for file in files)
+
+
+def test_a_file_that_is_no_log_of_a_run_is_kept(tmp_path: Path) -> None:
+    """Also `armswing launch live.toml > live.log`, with live.mcap as its recording."""
+    notes = tmp_path / "run.log"
+    notes.write_text("gain 3 is too much\n")
+    with pytest.raises(FileExistsError, match=r"run\.log is not the log of an earlier run; move it"):
+        RunLog(notes)
+    assert notes.read_text() == "gain 3 is too much\n"
+    program = "import sys, pathlib; from nodes.launching.logs import RunLog; RunLog(pathlib.Path(sys.argv[1]))"
+    with (tmp_path / "live.log").open("wb") as output:
+        command = [sys.executable, "-P", "-c", program, str(tmp_path / "live.log")]
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
+    assert "live.log is not the log of an earlier run" in done.stderr
 
 
 def test_the_log_of_a_launch_begins_anew(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, parse_value, print_json, print_line
+from nodes.cli.terminal import AsJson, Domain, InputError, NegativeNumbers, parse_value, print_json, print_line
 from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(
@@ -116,7 +116,7 @@ def get_parameter(
         print_line(_toml(parameters[key]))
 
 
-@app.command("set", epilog="Example: armswing param set swing_up torque_limit 0.04", context_settings=NEGATIVE)
+@app.command("set", epilog="Example: armswing param set swing_up torque_limit 0.04", cls=NegativeNumbers)
 def set_parameter(
     node: NodeName,
     key: Annotated[

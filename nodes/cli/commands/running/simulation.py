@@ -7,7 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import NEGATIVE, AsJson, Domain, InputError, UnavailableError, print_json, print_line, warn
+from nodes.cli.terminal import (
+    AsJson,
+    Domain,
+    InputError,
+    NegativeNumbers,
+    UnavailableError,
+    print_json,
+    print_line,
+    warn,
+)
 
 STEPPING_PERIOD_S = 0.02
 STUCK_S = 2.0
@@ -67,7 +76,7 @@ def resume(domain: Domain = None, as_json: AsJson = False) -> None:
     _report(domain, as_json)
 
 
-@app.command(epilog="Example: armswing sim step 10", context_settings=NEGATIVE)
+@app.command(epilog="Example: armswing sim step 10", cls=NegativeNumbers)
 def step(
     count: Annotated[int, typer.Argument(min=1, help="Number of time steps.")] = 1,
     number: Annotated[
@@ -94,7 +103,7 @@ def reset(domain: Domain = None, as_json: AsJson = False) -> None:
     _report(domain, as_json)
 
 
-@app.command(epilog="Example: armswing sim speed 0.5", context_settings=NEGATIVE)
+@app.command(epilog="Example: armswing sim speed 0.5", cls=NegativeNumbers)
 def speed(
     factor: Annotated[
         float, typer.Argument(help="Simulated seconds per second of the wall clock.", show_default=False)
@@ -111,7 +120,7 @@ def speed(
     _report(domain, as_json)
 
 
-@app.command(epilog="Example: armswing sim push pendulum 0.2 0 0 --duration 0.1", context_settings=NEGATIVE)
+@app.command(epilog="Example: armswing sim push pendulum 0.2 0 0 --duration 0.1", cls=NegativeNumbers)
 def push(
     body: Annotated[
         str, typer.Argument(help="A body that the robot's description lists as pushable.", show_default=False)
