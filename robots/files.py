@@ -21,6 +21,7 @@ from typing import Any
 from sim_core.errors import InvalidRequest
 from sim_core.support.extras import install_hint
 from sim_core.support.suggestion import did_you_mean
+from sim_core.trusted_files import UntrustedFile, is_open_folder, require_named
 
 FORM = "path/to/file.py:function"
 MODEL_FORM = "path/to/robot.urdf"
@@ -103,6 +104,8 @@ def load(robot: str) -> Callable[..., Any]:
         return importing.builder(Path(path), f"robot {robot!r}")
     try:
         module = python_module(Path(path), Path(path).read_bytes())
+    except UntrustedFile:
+        raise
     except Exception as error:  # a user's code may raise anything; it is reported in one line
         raise InvalidRequest(f"robot {robot!r}: {failure(error, Path(path))}") from error
     function = getattr(module, name, None)
@@ -128,10 +131,14 @@ def python_module(path: Path, content: bytes | None = None) -> ModuleType:
     The file is always compiled: Python's own cache compares times in whole seconds and sizes, and so can return the
     code from before an edit.
 
+    Raises UntrustedFile for a file that any user could have written. Modules beside the file can be imported unless
+    every user can make files there, as in /tmp.
+
     content  content of the file, so that a file with new content is imported again; None imports a file once
     """
+    require_named(path)
     folder = str(path.parent)
-    if folder not in sys.path:
+    if folder not in sys.path and not is_open_folder(path.parent):
         sys.path.append(folder)
     name = f"{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     if content is not None:
@@ -167,7 +174,18 @@ def failure(error: Exception, path: Path, doing: str = "importing") -> str:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_of_python(frame.filename)]
         file, line = (frames[-1].filename, frames[-1].lineno) if frames else (str(path), None)
     where = f"{doing} {path} failed" + ("" if file == str(path) else f", in {file}")
-    return f"{where}{'' if line is None else f', line {line}'}: {type(error).__name__}: {text}{install_hint(error)}"
+    hint = _neighbour_hint(error, path) or install_hint(error)
+    return f"{where}{'' if line is None else f', line {line}'}: {type(error).__name__}: {text}{hint}"
+
+
+def _neighbour_hint(error: Exception, path: Path) -> str:
+    """End of a message about a module that is beside a file in an open folder, and therefore cannot be imported."""
+    if not (isinstance(error, ModuleNotFoundError) and error.name and is_open_folder(path.parent)):
+        return ""
+    beside = path.parent / error.name.partition(".")[0]
+    if not (beside.is_dir() or beside.with_suffix(".py").is_file()):
+        return ""
+    return f"; every user can make files in {path.parent}, so modules there are not imported: use a folder of your own"
 
 
 def _is_of_python(file: str) -> bool:

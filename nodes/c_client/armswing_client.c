@@ -2159,6 +2159,7 @@ static int read_arguments(armswing_client *client, int count, char **arguments, 
 
 static int find_folder(armswing_client *client, const char *domain) {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
+    struct stat found;
     char user[32];
     if (domain == NULL && (domain = getenv("ARMSWING_DOMAIN")) == NULL) domain = "0";
     snprintf(user, sizeof user, "%ld", (long)getuid());
@@ -2167,6 +2168,11 @@ static int find_folder(armswing_client *client, const char *domain) {
               ? join_text(client->folder, PATH_SIZE, runtime, "/armswing/", domain, (char *)NULL)
               : join_text(client->folder, PATH_SIZE, "/tmp/armswing-", user, "/", domain, (char *)NULL))) {
         fprintf(stderr, "error: the path of the domain's folder is too long; set a shorter XDG_RUNTIME_DIR\n");
+        return 0;
+    }
+    if (stat(client->folder, &found) == 0 && (found.st_uid != getuid() || found.st_mode & 022)) {
+        fprintf(stderr, "error: the folder %s can be changed by other users; set XDG_RUNTIME_DIR to a folder of your own\n",
+                client->folder);
         return 0;
     }
     if (access(client->folder, W_OK) == 0) return 1;

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <grp.h>
 #include <pwd.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -51,27 +52,53 @@ static void key_file(char *to, const char *leaf) {
     else snprintf(to, FILE_NAME, "%s/.config/armswing/keys/%s", home != NULL ? home : "", leaf);
 }
 
+/* Whether a group has the name of a user: many systems make such a group for each user alone. */
+static int is_private_group(gid_t group, uid_t user) {
+    const struct passwd *owner = getpwuid(user);
+    const struct group *found = getgrgid(group);
+    return owner != NULL && found != NULL && strcmp(owner->pw_name, found->gr_name) == 0;
+}
+
+/* Whether no other user could have written an open key file and the three folders above it; 0 with the reason in
+ * `line`. closed: bits that the mode of the file must not have. */
+static int is_own(FILE *stream, const char *file, mode_t closed, char *line, size_t size) {
+    char path[FILE_NAME];
+    struct stat found;
+    int level;
+    snprintf(path, sizeof path, "%s", file);
+    for (level = 0; level < 4; level++) {
+        if ((level == 0 ? fstat(fileno(stream), &found) : stat(path, &found)) != 0)
+            return snprintf(line, size, "%.350s cannot be read: %s", path, strerror(errno)), 0;
+        if (found.st_uid != getuid() && (found.st_uid != 0 || closed == 077))
+            return snprintf(line, size, "%.200s belongs to another user (uid %ld, yours is %ld); set XDG_CONFIG_HOME to"
+                            " a folder of your own", path, (long)found.st_uid, (long)getuid()), 0;
+        if (closed == 022 && found.st_mode & 020 && is_private_group(found.st_gid, found.st_uid)) closed = 02;
+        if (found.st_mode & closed)
+            return snprintf(line, size, "%.180s is open to other users (mode %04o); close it with 'chmod %s %.180s'",
+                            path, (unsigned)(found.st_mode & 07777), closed == 077 ? "go-rwx" : "go-w", path), 0;
+        closed = 022;
+        if (level < 3) *strrchr(path, '/') = '\0';
+    }
+    return 1;
+}
+
 int curve_read_own_key(char *line, size_t size) {
     char file[FILE_NAME], text[LINE] = "", name[LINE] = "", halves[2][LINE] = {"", ""}, rest[2] = "";
     unsigned char derived[CURVE_KEY];
-    struct stat found;
     FILE *stream;
     int words;
     key_file(file, "own");
     if (sodium_init() < 0) return snprintf(line, size, "libsodium cannot be used: no random numbers"), 0;
-    if ((stream = fopen(file, "r")) == NULL || fstat(fileno(stream), &found) != 0) {
-        if (stream != NULL) fclose(stream);
+    if ((stream = fopen(file, "r")) == NULL) {
         if (errno == ENOENT) snprintf(line, size, "no key at %.350s: 'armswing keys new' makes one", file);
         else snprintf(line, size, "%.350s cannot be read: %s", file, strerror(errno));
         return 0;
     }
+    if (!is_own(stream, file, 077, line, size)) return fclose(stream), 0;
     text[fread(text, 1, sizeof text - 1, stream)] = '\0';
     fclose(stream);
     words = sscanf(text, "%255s %255s %255s %1s", name, halves[0], halves[1], rest);
-    if (found.st_mode & 077) {
-        snprintf(line, size, "%.200s can be read by others than its owner; correct this with 'chmod 600 %.200s'", file,
-                 file);
-    } else if (words != 3 || !is_name(name) || !curve_parse_key(own_public, halves[0], strlen(halves[0])) ||
+    if (words != 3 || !is_name(name) || !curve_parse_key(own_public, halves[0], strlen(halves[0])) ||
                !curve_parse_key(own_secret, halves[1], strlen(halves[1])) ||
                crypto_scalarmult_base(derived, own_secret) != 0 || memcmp(derived, own_public, CURVE_KEY) != 0) {
         snprintf(line, size, "%.350s holds no key; make another with 'armswing keys new NAME --force'", file);
@@ -90,6 +117,7 @@ int curve_is_allowed(const unsigned char *key, char *line, size_t size) {
     curve_write_key(digits, key);
     if ((stream = fopen(file, "r")) == NULL && errno != ENOENT)
         return snprintf(line, size, "%.350s cannot be read: %s", file, strerror(errno)), 0;
+    if (stream != NULL && !is_own(stream, file, 022, line, size)) return fclose(stream), 0;
     while (stream != NULL && fgets(text, sizeof text, stream) != NULL) {
         char name[LINE + 2] = "", half[LINE + 2] = "", rest[2] = "";
         unsigned char known[CURVE_KEY];

@@ -15,6 +15,7 @@ import nodes
 from nodes.node import Node
 from nodes.plan.key_checks import PlanError, suggestion
 from robots.files import failure, python_module
+from sim_core.trusted_files import UntrustedFile
 
 PACKAGE_ROOT = Path(nodes.__file__).resolve().parent.parent
 
@@ -71,6 +72,8 @@ def load_class(run: str, *folders: str | Path) -> type[Node]:
         module = _module(path)
     except PlanError:
         raise
+    except UntrustedFile as error:
+        raise PlanError(str(error)) from None
     except Exception as error:
         raise PlanError(f"run = {run!r}: {failure(error, path)}") from error
     return node_class(module, name, run)

@@ -22,6 +22,7 @@ from nodes.node import Node
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan
 from sim_core.tables import Range
+from sim_core.trusted_files import UntrustedFile, require_named
 
 DESCRIBE_S = 20.0  # longest time of `--describe`, under an emulator too
 INFINITE = float("inf")
@@ -125,9 +126,12 @@ def describe(file: Path) -> ProgramDescription:
             f"run = '{file}': the file is not executable; write 'path/to/file.py:ClassName', or run 'chmod +x {file}'"
         )
     try:
+        require_named(file)
         done = subprocess.run(
             [file, "--describe"], capture_output=True, timeout=DESCRIBE_S, stdin=subprocess.DEVNULL, check=False
         )
+    except UntrustedFile as error:
+        raise PlanError(str(error)) from None
     except OSError as error:
         raise PlanError(f"run = '{file}': the program cannot be run: {error.strerror}") from None
     except subprocess.TimeoutExpired:

@@ -6,8 +6,9 @@ Launches in different domains do not interact.
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
+
+from sim_core.trusted_files import PRIVATE, UntrustedFile, require_own
 
 LARGEST_DOMAIN = 232
 FALLBACK = "/tmp/armswing"  # followed by the user's id; used where XDG_RUNTIME_DIR is not set
@@ -47,30 +48,16 @@ def domain_folder(domain: int) -> Path:
     try:
         if runtime:
             Path(runtime).mkdir(mode=0o700, parents=True, exist_ok=True)
-            _require_own(Path(runtime), 0o022)
-        root.mkdir(mode=0o700, exist_ok=True)
-        _require_own(root, 0o077)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        _require_own(folder, 0o077)
+        for each in (root, folder):
+            each.mkdir(mode=0o700, exist_ok=True)
+            require_own(each, root.parent if runtime else root, "set XDG_RUNTIME_DIR to a folder of your own", PRIVATE)
+    except UntrustedFile as error:
+        raise DomainError(str(error)) from None
     except OSError as error:
         raise DomainError(
             f"folder {root} cannot be used: {error.strerror}; set XDG_RUNTIME_DIR to another folder"
         ) from None
     return folder
-
-
-def _require_own(folder: Path, closed: int) -> None:
-    """Raise DomainError unless this user owns the folder, and the folder's mode has none of the bits in `closed`."""
-    mine = os.getuid()
-    for found, owners in ((folder.lstat(), {mine, 0}), (folder.stat(), {mine})):  # lstat: of a link itself
-        if found.st_uid not in owners:
-            raise DomainError(
-                f"{folder} belongs to another user (uid {found.st_uid}, yours is {mine});"
-                " set XDG_RUNTIME_DIR to a folder of your own"
-            )
-    mode = stat.S_IMODE(folder.stat().st_mode)
-    if mode & closed:
-        raise DomainError(f"{folder} is open to other users (mode {mode:04o}); close it with 'chmod 700 {folder}'")
 
 
 def ipc_endpoint(domain: int, leaf: str) -> str:

@@ -23,7 +23,7 @@ import numpy as np
 from robots.importing.notes import Notes
 from robots.importing.rotations import Array, vector
 from robots.importing.xml_reader import Element
-from sim_core.kernels.machine_code.native import cache_folder
+from sim_core.kernels.machine_code.native import cache_subfolder, cached_bytes
 from sim_core.mechanism import Shape
 from sim_core.spatial import quaternions_from_rotations
 
@@ -122,15 +122,15 @@ def triangles(path: Path, modified_ns: int) -> Triangles:
     modified_ns  time of the file's last change, ns; a changed file has another time and is therefore read again
     """
     key = hashlib.sha256(VERSION.encode() + path.suffix.lower().encode() + path.read_bytes()).hexdigest()[:32]
-    kept = cache_folder() / "meshes" / f"{key}.json"
+    kept = cache_subfolder("meshes") / f"{key}.json"
+    stored = cached_bytes(kept)
     try:
-        found = json.loads(kept.read_text())
+        found = json.loads(stored or b"")
         return np.array(found["vertices"]).reshape(-1, 3), np.array(found["faces"], dtype=np.intp).reshape(-1, 3)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         pass
     vertices, faces = reduced(*_read(path))
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
         unfinished = kept.with_suffix(f".{os.getpid()}")
         unfinished.write_text(json.dumps({"vertices": vertices.ravel().tolist(), "faces": faces.ravel().tolist()}))
         unfinished.replace(kept)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -26,7 +26,7 @@ from sim_core.kernels.machine_code import native
 from sim_core.kernels.machine_code.code_hash import code_hash
 from sim_core.kernels.machine_code.installed import copy_installed_loops
 from sim_core.kernels.machine_code.interrupts import signals_after_callbacks
-from sim_core.kernels.machine_code.native import Library, cache_folder, source_hash
+from sim_core.kernels.machine_code.native import Library, cache_subfolder, source_hash
 
 # Without numba's runtime ("nrt") no references to arrays are counted. With it, each call between these functions would
 # count the references of all arrays of a Memory by atomic instructions, which took most of the time of a step.
@@ -42,11 +42,21 @@ _ANYWHERE = re.compile(
 def loops_folder() -> Path:
     """Folder of the machine code that is cached for the present sources of sim_core.
 
-    If the folder does not exist and there is installed code (see installed.py), a copy of this code is made.
+    If the folder does not exist and there is installed code (see installed.py), a copy of this code is made. Raises
+    UntrustedFile if another user could have written a file in the folder.
     """
-    folder = cache_folder() / "loops" / source_hash()[:16]
+    folder = cache_subfolder("loops") / source_hash()[:16]
     copy_installed_loops(folder)
+    _require_loops(folder)
     return folder
+
+
+@cache
+def _require_loops(folder: Path) -> None:
+    """Raise UntrustedFile if another user could have written a file in the folder, from which numba loads code."""
+    for each in (folder, *folder.rglob("*")):
+        with suppress(FileNotFoundError):  # another process makes and replaces files
+            native.require_cached(each)
 
 
 @contextmanager

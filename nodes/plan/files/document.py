@@ -12,6 +12,7 @@ from nodes.plan.files.source import Source
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import DEPTH
 from sim_core.support.suggestion import did_you_mean
+from sim_core.trusted_files import UntrustedFile, require_named
 
 MCAP = b"\x89MCAP"  # first bytes of a recording
 SIZE = 8_000_000  # largest size of a launch file, bytes
@@ -40,6 +41,8 @@ def read_document(file: Path, asked_in: str = "", without: str = "") -> Document
         values = tomllib.loads(text)
     except PlanError:
         raise
+    except UntrustedFile as error:
+        raise PlanError(str(error)) from None
     except FileNotFoundError:
         raise PlanError(f"{place}: no such launch file{_launch_file_like(file, without)}") from None
     except IsADirectoryError:
@@ -58,9 +61,14 @@ def read_document(file: Path, asked_in: str = "", without: str = "") -> Document
 
 
 def _text(file: Path) -> str:
-    """Text of a launch file. Raises PlanError for a file above the size limit."""
-    if file.is_file() and file.stat().st_size > SIZE:
-        raise PlanError(f"{file}: the file has {file.stat().st_size} bytes; shorten it to at most {SIZE}")
+    """Text of a launch file.
+
+    Raises PlanError for a file above the size limit, and UntrustedFile for a file that any user could have written.
+    """
+    if file.is_file():
+        require_named(file)
+        if file.stat().st_size > SIZE:
+            raise PlanError(f"{file}: the file has {file.stat().st_size} bytes; shorten it to at most {SIZE}")
     with file.open(encoding="utf-8") as opened:  # not read_text: a device such as /dev/zero has no end
         text = opened.read(SIZE + 1)
     if len(text) > SIZE:

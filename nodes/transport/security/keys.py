@@ -16,6 +16,8 @@ from pathlib import Path
 import zmq
 from zmq.utils import z85
 
+from sim_core.trusted_files import PRIVATE, WRITABLE, UntrustedFile, require_own
+
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 KEY = re.compile(r"[0-9a-f]{64}")
 NAMED_KEY = re.compile(rf"({NAME.pattern})\s+({KEY.pattern})\s*")
@@ -50,9 +52,7 @@ def own_key() -> OwnKey:
     """Return this user's key pair. Raises KeysError if there is none, or if other users can read its file."""
     file = keys_folder() / "own"
     try:
-        if file.stat().st_mode & 0o077:
-            raise KeysError(f"{file} can be read by others than its owner; correct this with 'chmod 600 {file}'")
-        words = key_file_text(file).split()
+        words = key_file_text(file, PRIVATE).split()
     except FileNotFoundError:
         raise KeysError(f"there is no key in {file.parent}; make one with 'armswing keys new'") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -62,11 +62,18 @@ def own_key() -> OwnKey:
     return OwnKey(*words)
 
 
-def key_file_text(file: Path) -> str:
+def key_file_text(file: Path, closed: int = WRITABLE) -> str:
     """Text of a key file. The file is read again only if it changed, because each refused call looks at the keys.
 
-    Raises OSError or UnicodeDecodeError if the file cannot be read.
+    Raises KeysError if another user could have written the file, and OSError or UnicodeDecodeError if the file cannot
+    be read.
+
+    closed  mode bits that the file must not have
     """
+    try:
+        require_own(file, file.parents[2], "set XDG_CONFIG_HOME to a folder of your own", closed)
+    except UntrustedFile as error:
+        raise KeysError(str(error)) from None
     found = file.stat()
     state = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode
     known = _texts.get(file)

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from sim_core.kernels.machine_code.native import short_hash, source_hash
+from sim_core.trusted_files import require_own
 
 VARIABLE = "ARMSWING_INSTALLED_LOOPS"  # environment variable: folder of installed loops; empty for none
 
@@ -34,11 +35,14 @@ def installed_loops() -> Path | None:
 def copy_installed_loops(folder: Path) -> None:
     """Make `folder` a copy of the installation's compiled loops, unless `folder` exists.
 
-    Errors are ignored: the loops are then compiled when they are first called.
+    Errors of the disk are ignored: the loops are then compiled when they are first called. Raises UntrustedFile if
+    another user could have written a file of the installed loops.
     """
     source = installed_loops()
     if source is None or folder.exists() or not source.is_dir():
         return
+    for each in (source, *source.rglob("*")):
+        require_own(each, source.parent, f"set {VARIABLE} to a folder of your own, or to nothing")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         replace_folder(folder, source)

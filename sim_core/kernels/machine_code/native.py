@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sim_core.kernels.machine_code.interrupts import signals_after_callbacks
+from sim_core.trusted_files import require_own
 
 REMINDER_S = 15.0  # time between two lines about one compilation; a launch gives up a process without output
 MOST_LOADED = 8  # libraries that are kept for the next `load_shared`
@@ -55,6 +56,37 @@ def cache_folder() -> Path:
     """Folder of the kernel cache: $XDG_CACHE_HOME/armswing, by default ~/.cache/armswing."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "armswing"
+
+
+def cache_subfolder(name: str) -> Path:
+    """Folder in the kernel cache, made with mode 0700 if missing and if the cache folder can be written.
+
+    Raises UntrustedFile if another user could have written the folder.
+    """
+    folder = cache_folder() / name
+    with suppress(OSError):
+        folder.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    with suppress(OSError):
+        require_cached(folder)
+    return folder
+
+
+def cached_bytes(path: Path) -> bytes | None:
+    """Content of a file of the kernel cache; None if the file cannot be read.
+
+    Raises UntrustedFile if another user could have written the file.
+    """
+    with suppress(OSError):
+        require_cached(path)
+        return path.read_bytes()
+    return None
+
+
+def require_cached(path: Path) -> None:
+    """Raise UntrustedFile if another user could have written a file or folder of the kernel cache."""
+    require_own(path, cache_folder().parent, "set XDG_CACHE_HOME to a folder of your own")
 
 
 def _new_target() -> Any:
@@ -115,17 +147,18 @@ class Library:
 def load(key: str) -> Library | None:
     """Load the library cached under `key`; None if there is none, or if its files cannot be read or are damaged.
 
-    Each call returns a new Library, whose global variables are separate from those of all others.
+    Each call returns a new Library, whose global variables are separate from those of all others. Raises UntrustedFile
+    if another user could have written the files.
 
     key  file name without suffix in the folder of kernels, or an absolute path without suffix
     """
-    stem = cache_folder() / "kernels" / key
+    stem = cache_subfolder("kernels") / key
+    text, data = cached_bytes(stem.with_suffix(".json")), cached_bytes(stem.with_suffix(".o"))
     try:
-        manifest = json.loads(stem.with_suffix(".json").read_text())
-        data = stem.with_suffix(".o").read_bytes()
-    except (OSError, ValueError):
+        manifest = json.loads(text or b"")
+    except ValueError:
         return None
-    if hashlib.sha256(data).hexdigest() != manifest["object_hash"]:
+    if data is None or hashlib.sha256(data).hexdigest() != manifest["object_hash"]:
         return None
     ends = [*manifest.get("ends", ()), len(data)]
     objects = [data[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
@@ -178,7 +211,7 @@ def keep(objects: list[bytes], manifest: dict[str, Any], key: str) -> Library:
     data = b"".join(objects)
     ends = list(accumulate(map(len, objects)))[:-1]
     manifest = {**manifest, "object_hash": hashlib.sha256(data).hexdigest(), **({"ends": ends} if ends else {})}
-    stem = cache_folder() / "kernels" / key
+    stem = cache_subfolder("kernels") / key
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
         _write(stem.with_suffix(".o"), data)
@@ -265,7 +298,7 @@ def sole_compiler(key: str) -> Iterator[None]:
 
     The operating system releases the lock when the process ends. There is no lock if the cache folder is read-only.
     """
-    path = cache_folder() / "kernels" / f"{key}.lock"
+    path = cache_subfolder("kernels") / f"{key}.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = path.open("w")

@@ -190,7 +190,12 @@ def test_where_the_other_computer_does_not_answer_it_says_where_it_waits(
 
 def own_of_others(robot: Computer) -> str:
     robot.write("own", f"robot {robot.own[0]} {robot.own[1]}\n", mode=0o644)
-    return f"{robot.keys}/own can be read by others than its owner; correct this with 'chmod 600 {robot.keys}/own'"
+    return f"{robot.keys}/own is open to other users (mode 0644); close it with 'chmod go-rwx {robot.keys}/own'"
+
+
+def own_folder_of_others(robot: Computer) -> str:
+    robot.keys.chmod(0o777)
+    return f"{robot.keys} is open to other users (mode 0777); close it with 'chmod go-w {robot.keys}'"
 
 
 def no_own(robot: Computer) -> str:
@@ -203,7 +208,7 @@ def half_of_another(robot: Computer) -> str:
     return f"{robot.keys}/own holds no key; make another with 'armswing keys new NAME --force'"
 
 
-@pytest.mark.parametrize("mistake", [own_of_others, no_own, half_of_another])
+@pytest.mark.parametrize("mistake", [own_of_others, own_folder_of_others, no_own, half_of_another])
 def test_a_key_that_cannot_be_used_is_one_line(
     mistake: Callable[[Computer], str], programs: dict[bool, Path], ground: Any
 ) -> None:

@@ -399,6 +399,33 @@ def test_a_file_that_cannot_be_imported_is_told_with_its_line(
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("opened", ["plan.toml", "own.py", "program", "robot.py"])
+def test_a_file_that_every_user_can_write_is_refused(opened: str, write: Path) -> None:
+    (write / "own.py").write_text("raise RuntimeError\n")
+    (write / "robot.py").write_text("raise RuntimeError\n")
+    (write / "program").write_text("#!/bin/false\n")
+    (write / "program").chmod(0o755)
+    robot = "robot.py:arm" if opened == "robot.py" else "rotary_pendulum"
+    run = "program" if opened == "program" else "own.py:Own"
+    plan = write / "plan.toml"
+    plan.write_text(f'[sim]\nrobot = "{robot}"\n[[nodes]]\nname = "own"\nrun = "{run}"\n')
+    (write / opened).chmod(0o777)
+    with pytest.raises(PlanError) as refused:
+        load_plan(plan)
+    file = write / opened
+    assert f"{file} is open to other users (mode 0777); close it with 'chmod o-w {file}'" in str(refused.value)
+    assert "RuntimeError" not in str(refused.value)
+
+
+def test_modules_in_a_folder_of_all_users_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "own.py").write_text("import beside_a_node\n")
+    (tmp_path / "beside_a_node.py").write_text("raise RuntimeError\n")
+    tmp_path.chmod(0o1777)
+    with pytest.raises(PlanError, match=rf"every user can make files in {tmp_path}, so modules there are not imported"):
+        load_class(f"{tmp_path}/own.py:Own")
+
+
 def test_importing_the_runtime_brings_no_compiler() -> None:
     code = (
         "import sys, nodes.hosting.runner, nodes.plan.launch_plan, nodes.transport.bus, nodes.launching.process\n"

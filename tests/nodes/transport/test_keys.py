@@ -55,7 +55,7 @@ def test_a_key_is_made_once_and_its_secret_is_its_owners_alone(folder: Path) -> 
     assert (folder / "own").stat().st_mode & 0o777 == 0o600
     assert keys.make_key("desk", replace=True).public != made.public
     (folder / "own").chmod(0o644)
-    with pytest.raises(keys.KeysError, match=r"read by others than its owner; correct this with 'chmod 600"):
+    with pytest.raises(keys.KeysError, match=r"is open to other users \(mode 0644\); close it with 'chmod go-rwx"):
         keys.own_key()
 
 

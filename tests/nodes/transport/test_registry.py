@@ -90,7 +90,7 @@ def test_a_runtime_folder_that_is_open_to_others_is_refused_with_the_remedy(
     with pytest.raises(DomainError) as refused:
         domain_folder(domain)
     assert str(refused.value).startswith(f"{opened} is open to other users (mode {mode:04o})")
-    assert f"'chmod 700 {opened}'" in str(refused.value)
+    assert f"'chmod go-rwx {opened}'" in str(refused.value)
     with pytest.raises(DomainError):
         Registry(domain).__enter__()
     opened.chmod(0o700)
@@ -110,7 +110,9 @@ def test_a_runtime_folder_that_others_may_write_to_is_refused_and_one_that_they_
 ) -> None:
     runtime = Path(os.environ["XDG_RUNTIME_DIR"])
     runtime.chmod(0o777)
-    with pytest.raises(DomainError, match=rf"{runtime} is open to other users \(mode 0777\); close it with 'chmod 700"):
+    with pytest.raises(
+        DomainError, match=rf"{runtime} is open to other users \(mode 0777\); close it with 'chmod go-w"
+    ):
         domain_folder(domain)
     runtime.chmod(0o755)
     assert domain_folder(domain).stat().st_mode & 0o777 == 0o700

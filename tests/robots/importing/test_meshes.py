@@ -52,7 +52,7 @@ needs_trimesh = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meshes, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     meshes.triangles.cache_clear()
 
 
