@@ -75,6 +75,9 @@ class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
     sampling   power of the effort errors due to the sampling alone, relative to the power of the residual. These errors
                are the effort residual of simulated states at the stamps of the measurement, and are already removed
                from the residual. None if there are no such states
+    following  RMS of the part of the residual that follows the motion / RMS of the measured efforts, for the joint
+               with the largest ratio; the rest is noise
+    unexplained  the same of the residual that `causes` leave
     """
 
     causes: list[Hint] = []
@@ -83,6 +86,8 @@ class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
     timing: float | None = None
     why_not: str = ""
     sampling: float | None = None
+    following: float | None = None
+    unexplained: float | None = None
 
 
 class Search:

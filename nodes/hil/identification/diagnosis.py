@@ -18,7 +18,8 @@ from nodes.hil.report.limits import Limits, angle_text
 
 SMALLEST_DELAY_S = 0.5e-3  # shortest delay reported
 EVEN = 0.5  # a bias explains a position error if the RMS around it is below this fraction of it
-EXPLAINS = 0.5  # least fraction of the effort residual's power that reported causes explain together
+EXPLAINS = 0.5  # fraction of the effort residual's power from which on irregularities may explain it
+LEAVE = 0.5  # largest fraction, of the RMS of the effort residual that follows the motion, that reported causes leave
 NO_CAUSE = "; no single cause explains it"
 MODEL = ("mass", "gain", "friction", "dry_friction", "backlash")
 
@@ -301,34 +302,31 @@ def _causes(hints: ModelErrorHypotheses, limits: Limits) -> Iterator[Finding]:
 
 def _explains(hints: ModelErrorHypotheses, limits: Limits) -> bool:
     """Whether the causes explain most of the effort residual, or the unexplained part is within its limit."""
-    if hints.residual is None or hints.explained is None or hints.explained >= EXPLAINS:
+    if hints.following is None or hints.unexplained is None:
         return True
-    left = hints.residual * math.sqrt(1.0 - hints.explained)
-    return 100.0 * left <= limits.parameter_percent
+    return 100.0 * hints.unexplained <= limits.parameter_percent or hints.unexplained <= LEAVE * hints.following
 
 
 def _unexplained_efforts(
     hints: ModelErrorHypotheses, causes: list[Hint], limits: Limits, limit_text: str
 ) -> Iterator[Finding]:
-    """Yield a finding if the measured efforts differ from the model's efforts and no single cause explains this.
+    """Yield a finding about measured efforts that differ from the model's, follow the motion and have no single cause.
 
     causes      causes that explain a part of the difference
     limit_text  the limit as text
     """
-    residual = hints.residual or 0.0
-    failed = 100.0 * residual > limits.parameter_percent
-    text = f"the efforts differ from the model's by {residual:.2%} of them"
-    if why := _may_explain(hints):
-        if failed:
-            text += f", which {why} may explain"
-            yield Finding(
-                kind="efforts", of="", value=residual, unit="", text=text, failed=True, limit=limit_text, certain=False
-            )
-    elif causes:
-        best = max(causes, key=lambda hint: hint.explains)
-        text += ", and no single cause explains it"
-        text += f" (best: {KINDS[best.kind][1].format(of=best.of)}, {best.explains:.0%})"
-        yield Finding(kind="efforts", of="", value=residual, unit="", text=text, failed=failed, limit=limit_text)
+    size = hints.following or 0.0
+    text = f"the efforts differ from the model's by {size:.2%} of them, following the motion"
+    why = _may_explain(hints)
+    removed = (hints.timing or 0.0) + (hints.sampling or 0.0)
+    certain = not why and 100.0 * size * math.sqrt(max(1.0 - removed, 0.0)) > limits.parameter_percent
+    if why:
+        text += f", which {why} may explain"
+    else:
+        text += NO_CAUSE
+        best = max(causes, key=lambda hint: hint.explains, default=None)
+        text += f" (best: {KINDS[best.kind][1].format(of=best.of)}, {best.explains:.0%})" if best else ""
+    yield Finding(kind="efforts", of="", value=size, unit="", text=text, failed=True, limit=limit_text, certain=certain)
 
 
 def _may_explain(hints: ModelErrorHypotheses) -> str:

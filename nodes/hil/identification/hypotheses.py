@@ -23,13 +23,14 @@ from nodes.hil.alignment.streams import Floats, Stream
 from nodes.hil.identification import backlash as play
 from nodes.hil.identification.causes import Hint, Key, ModelErrorHypotheses, Search
 from nodes.hil.identification.model import Efforts, NoModelError, actuated
-from nodes.hil.identification.motion import Applied, Band, Motion, motion_of, passed, rms
+from nodes.hil.identification.motion import Applied, Band, Motion, following, motion_of, passed, rms
 from nodes.hil.identification.small_play import small_play
 from sim_core.mechanism.quantities import value_of
 
 QUIET = 0.001  # residual, as a fraction of the measured efforts, below which nothing is explained
 ROUNDS = 4  # most iterations for encoder offsets, in which the efforts are nonlinear
 LINEAR = 1e-3  # rad or m: change of an offset that counts as converged
+SMOOTHED = 0.02  # fraction of a joint's largest rate below which the sign of the rate is smoothed
 FLOOR = 1e-3  # least noise assumed, as a fraction of a joint's efforts
 
 
@@ -161,7 +162,8 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, known: _Known, zero
     """Causes of the effort residual, from the model linearized at the encoder offsets `zeros` (k,) in rad or m."""
     effort = band(motion.effort)
     shifted = replace(motion, q=motion.q - zeros)
-    off = _model_efforts(efforts, shifted) - motion.effort
+    model = _model_efforts(efforts, shifted)
+    off = model - motion.effort
     for joint in np.flatnonzero(zeros):
         off = off + zeros[joint] * efforts.per_position(int(joint), shifted.q, shifted.v, shifted.a)
     timing, sampling = known.banded(band)
@@ -172,6 +174,8 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, known: _Known, zero
     causes: list[Hint] = []
     shares: tuple[float | None, ...] = (None, None)
     explained, unexplained = None, residual
+    moving = _moving(shifted, band, model)
+    moves = following(residual, moving, motion.independent)
     if share >= QUIET:
         weights = 1.0 / np.hypot(band.noise(off), FLOOR * sizes)
         columns = dict(_regressors(efforts, [band(each) for each in (shifted.q, shifted.v, shifted.a)], effort))
@@ -179,13 +183,34 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, known: _Known, zero
         columns |= _plays(efforts, motion, band, residual)
         independent = motion.independent * residual.shape[1]
         search = Search(residual, columns, weights, independent, _possible(efforts), (timing, sampling))
-        (causes, explained), shares = search.causes(sizes), search.shares
+        (causes, explained), shares = search.causes(sizes) if moves.any() else ([], 0.0), search.shares
         for cause in causes:
             unexplained = unexplained - cause.value * columns[cause.kind, cause.of]
     found = ModelErrorHypotheses(
-        causes=causes, residual=share, explained=explained, timing=shares[0], sampling=shares[1]
+        causes=causes,
+        residual=share,
+        explained=explained,
+        timing=shares[0],
+        sampling=shares[1],
+        following=float((np.sqrt(moves) / sizes).max()),
+        unexplained=float((np.sqrt(following(unexplained, moving, motion.independent)) / sizes).max()),
     )
     return Explanation(found, efforts.names, band.thinned(motion.time), effort, residual, unexplained)
+
+
+def _moving(motion: Motion, band: Band, model: Floats) -> Floats:
+    """Quantities (k, n, m) of each joint that an effort residual may follow, low-passed.
+
+    They are the joint's position, velocity, direction of motion and acceleration, a constant, and the efforts `model`
+    (n, k) of the model at all joints with their rates.
+    """
+    smooth = band.smooth(model)
+    rates = np.concatenate([np.gradient(smooth[part], motion.time[part], axis=0) for part in motion.parts])
+    q, v, a = (band(each) for each in (motion.q, motion.v, motion.a))
+    signs = np.tanh(v / np.maximum(SMOOTHED * np.abs(v).max(axis=0), 1e-9))
+    shared = [np.ones((len(q), 1)), band.thinned(smooth), band.thinned(rates)]
+    own = [np.stack(each, axis=1) for each in zip(q.T, v.T, signs.T, a.T, strict=True)]
+    return np.stack([np.concatenate([each, *shared], axis=1) for each in own])
 
 
 def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> Iterator[tuple[Key, Floats]]:
@@ -204,7 +229,7 @@ def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> I
     for joint, name in enumerate(efforts.names):
         yield ("friction", name), -_alone(v, joint)
         # rad/s or m/s, rate below which dry friction is smoothed
-        scale = max(0.02 * float(np.abs(v[:, joint]).max()), 1e-9)
+        scale = max(SMOOTHED * float(np.abs(v[:, joint]).max()), 1e-9)
         yield ("dry_friction", name), -_alone(np.tanh(v / scale), joint)
         yield ("encoder_zero", name), efforts.per_position(joint, q, v, a)
 

@@ -16,6 +16,7 @@ from nodes.hil.identification.model import NoModelError
 CUTOFF_HZ = 10.0  # cutoff of the low-pass for residual and motion; differentiated positions are noise above
 KEPT_HZ = 100.0  # sampling rate after the low-pass
 AT_REST = 0.01  # fraction of the rates' mean square below which they do not determine the elapsed time
+CHANCE = 1e-6  # probability up to which noise may seem to follow the motion
 MOST_UNEVEN = 5.0  # largest ratio between elapsed time and the stamps' time, either way
 
 
@@ -128,6 +129,31 @@ def motion_of(measured: Stream, names: tuple[str, ...], applied: Applied) -> Mot
 def rms(values: Floats) -> Floats:
     """RMS (k,) of each column of `values` (n, k)."""
     found: Floats = np.sqrt(np.mean(values * values, axis=0))
+    return found
+
+
+def following(values: Floats, motion: Floats, independent: float) -> Floats:
+    """Power (k,) of the part of each column of `values` (n, k) that follows the motion.
+
+    This part is the least-squares fit of a column by its joint's `motion`, less the power that the same fit has for
+    white noise on average. It is 0 if noise explains the fit with a probability (F test) above CHANCE.
+
+    motion       (k, n, m) quantities of each joint that move with it, such as its position, velocity and acceleration
+    independent  number of the n samples that count as independent
+    """
+    from scipy import stats
+
+    found = np.zeros(values.shape[1])
+    for joint, (column, columns) in enumerate(zip(values.T, motion, strict=True)):
+        sizes = np.sqrt((columns * columns).sum(axis=0))
+        basis = columns[:, sizes > 0.0] / sizes[sizes > 0.0]
+        fit, _, rank, _ = np.linalg.lstsq(basis, column, rcond=1e-6)
+        fitted = basis @ fit
+        left = column - fitted
+        free = max(independent - rank, 1.0)
+        power, noise = float(fitted @ fitted), rank * float(left @ left) / free
+        if stats.f.sf(power / max(noise, 1e-300), rank, free) < CHANCE:
+            found[joint] = (power - noise) / len(column)
     return found
 
 

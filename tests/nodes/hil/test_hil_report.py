@@ -334,7 +334,7 @@ def test_efforts_that_no_cause_explains_name_none() -> None:
     )
     same = Stream(np.arange(0.0, 2.0, 0.01), ("b",), np.sin(np.arange(0.0, 2.0, 0.01))[:, None])
     found = diagnose(
-        compare(same, same), ModelErrorHypotheses(causes=[friction], residual=0.3, explained=0.2), Limits()
+        compare(same, same), ModelErrorHypotheses(causes=[friction], following=0.3, unexplained=0.2), Limits()
     )
     (finding,) = found.findings
     assert (finding.kind, finding.failed, finding.limit) == ("efforts", True, "3 %")

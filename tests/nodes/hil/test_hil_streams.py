@@ -201,12 +201,35 @@ def test_what_uneven_stamps_make_of_the_efforts_is_no_cause() -> None:
     assert found.residual < 1e-3
 
 
+@pytest.mark.parametrize("joints", [[0, 1], [1]])
+def test_efforts_of_the_wrong_sign_fail_also_if_no_cause_explains_them(joints: list[int]) -> None:
+    said = moving("none")
+    assert said.effort is not None
+    said.effort[:, joints] *= -1.0
+    hints = explain(arm(), said, Applied(hold_s=0.0)).hints
+    (finding,) = diagnose(compare(said, said), hints, Limits()).findings
+    assert (finding.kind, finding.judged) == ("efforts", "beyond")
+    assert finding.value == pytest.approx(2.0, rel=0.02)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_white_noise_of_the_efforts_is_no_failure_of_the_robot(seed: int) -> None:
+    said = moving("none")
+    assert said.effort is not None
+    said.effort[:] += np.random.default_rng(seed).normal(0.0, 5.0, said.effort.shape)
+    hints = explain(arm(), said, Applied(hold_s=0.0)).hints
+    assert hints.residual is not None
+    assert hints.residual > 0.1
+    assert (hints.following, hints.causes) == (0.0, [])
+    assert diagnose(compare(said, said), hints, Limits()).findings == []
+
+
 @pytest.mark.parametrize(("timing", "judged"), [(0.8, "not judged"), (0.01, "beyond")])
 def test_efforts_that_the_time_of_the_stamps_may_explain_are_not_judged(timing: float, judged: str) -> None:
     t = np.arange(0.0, 8.0, 0.01)
     same = compare(stream(t, wave(t)), stream(t, wave(t)))
     cause = Hint(kind="mass", of="x", value=0.1, sigma=0.01, unit="relative", share=0.1, explains=0.2)
-    hints = ModelErrorHypotheses(causes=[cause], residual=0.1, explained=0.2, timing=timing)
+    hints = ModelErrorHypotheses(causes=[cause], following=0.1, unexplained=0.09, timing=timing)
     (finding,) = diagnose(same, hints, Limits()).findings
     assert (finding.kind, finding.judged) == ("efforts", judged)
 
@@ -218,7 +241,9 @@ def test_a_mass_is_certain_as_far_as_the_time_of_the_stamps_is(off_s: float, cer
     assert (cause.kind, cause.of, cause.certain) == ("mass", "link_10", certain)
     assert abs(cause.value - 0.05) < max(cause.sigma, 1e-3)
     same = compare(said, said)
-    (finding,) = diagnose(same, ModelErrorHypotheses(causes=[cause], residual=0.05, explained=0.9), Limits()).findings
+    (finding,) = diagnose(
+        same, ModelErrorHypotheses(causes=[cause], following=0.05, unexplained=0.01), Limits()
+    ).findings
     assert (finding.failed, finding.certain) == (certain, certain)
     assert ("not certain: ± " in finding.text) != certain
 
