@@ -92,17 +92,31 @@ def test_the_feed_separates_the_messages_of_two_launches(feed: LiveFeed, said_in
     assert sum(isinstance(message, RobotState) for message in heard[place:]) >= 20
 
 
+def test_a_launch_that_follows_at_once_is_separated_too(feed: LiveFeed) -> None:
+    """The subscription goes on, as no message was awaited for long."""
+    states = [("arm/state", RobotState(seq=seq)) for seq in (1, 2)]
+    launches = [("arm/description", Description()), *states, ("arm/description", Description()), *states]
+    flood = Flood(*launches)
+    flood.servers = [[NodeEntry(name="sim", pid=pid)] for pid in (1, 2)]
+    feed._follow(flood, patience_s=1.0)  # type: ignore[arg-type]
+    assert [type(message) for _, message in feed.take()] == [
+        *(Description, RobotState, RobotState),
+        *(LaunchBegan, Description, RobotState, RobotState),
+    ]
+
+
 class Flood:
-    """A client whose stream says what it is given."""
+    """A client whose stream says what it is given; `servers` are its answers to `nodes`, one after the other."""
 
     def __init__(self, *said: tuple[str, Message]) -> None:
         self._said = said
+        self.servers: list[list[NodeEntry]] = []
 
     def stream(self, timeout_s: float, pause_s: float) -> Iterator[tuple[str, Message]]:
         yield from self._said
 
     def nodes(self) -> list[NodeEntry]:
-        return []
+        return self.servers.pop(0) if self.servers else []
 
 
 def test_states_without_a_description_make_the_feed_subscribe_anew_with_more_patience(feed: LiveFeed) -> None:

@@ -78,7 +78,8 @@ class LiveFeed:
         undescribed_since: float | None = None
         described = compared = False
         for heard in client.stream(timeout_s=QUIET_S, pause_s=PAUSE_S):
-            compared = compared or self._compare(client)
+            if not compared or isinstance(heard[1], Description):  # a launch that follows at once has another server
+                compared = self._compare(client)
             self._queue.append(heard)
             described = described or isinstance(heard[1], Description)
             if not described and isinstance(heard[1], RobotState):
