@@ -3,6 +3,7 @@
     launch keys             nodes/plan/launch_plan.py
     topics, messages        nodes/messages
     steppers, stabilizers   the registries of sim_core
+    controllers             nodes/controllers
     robots                  robots/registry.py
     commands                the typer application
 
@@ -132,6 +133,53 @@ def robots() -> str:
     return table(("robot", "what it is", "coordinates", "bodies", "joints", "actuators"), rows)
 
 
+def controllers() -> str:
+    """Every shipped controller: what it does, the robots that it holds, and its parameters with units."""
+    import importlib
+
+    from nodes.node import Node
+    from nodes.plan.key_checks import type_text
+
+    parts = []
+    for file in sorted((HERE.parent / "nodes/controllers").glob("*.py")):
+        module = importlib.import_module(f"nodes.controllers.{file.stem}")
+        for name, kind in vars(module).items():
+            is_own = isinstance(kind, type) and issubclass(kind, Node) and kind.__module__ == module.__name__
+            if not is_own or inspect.isabstract(kind):
+                continue
+            first, rest, _ = _docstring(kind)
+            about = {key: text for base in reversed(kind.Params.__mro__) for key, text in _docstring(base)[2].items()}
+            comments = {key: text for base in reversed(kind.Params.__mro__) for key, text in _comments(base).items()}
+            rows = []
+            for field in msgspec.structs.fields(kind.Params):
+                default = "" if field.required else code(_default_text(field))
+                told, comment = about.get(field.name, ""), comments.get(field.name, "")
+                meaning = told if comment in told else "; ".join(filter(None, (told, comment)))
+                rows.append((code(field.name), code(type_text(field.type)), default, meaning))
+            parts.append(f"## {name}\n\n{code(f'nodes/controllers/{file.name}:{name}')}\n\n{first}\n\n{rest}\n")
+            parts.append(table(("parameter", "type", "default", "unit and meaning"), rows))
+    return "\n".join(parts)
+
+
+def _default_text(field: Any) -> str:
+    default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+    return repr(default).replace("'", '"')
+
+
+def _comments(kind: type) -> dict[str, str]:
+    """{field: comment behind it} of a class, which has the unit."""
+    if not issubclass(kind, msgspec.Struct) or kind is msgspec.Struct:
+        return {}
+    found, field = {}, ""
+    for line in inspect.getsource(kind).splitlines():
+        declared = re.match(r"    (\w+): ", line)
+        field = declared[1] if declared else field
+        if field and (comment := re.search(r"  # (.+)$", line)):
+            found.setdefault(field, comment[1])
+        field = "" if line.strip() == "" else field
+    return found
+
+
 def robot_parameters() -> str:
     """The parameters of every robot, as `armswing robot show` lists them."""
     from robots.registry import BUILTIN, parameters
@@ -230,6 +278,7 @@ PAGES = {
     "stabilizers.md": lambda: methods("stabilizer"),
     "topics.md": topics,
     "messages.md": messages,
+    "controllers.md": controllers,
     "robots.md": robots,
     "robot_parameters.md": robot_parameters,
     "commands.md": commands,

@@ -11,7 +11,10 @@ from nodes.controllers.tracking import Vector
 
 
 class ComputedTorqueParams(ModelParams, frozen=True, kw_only=True):
-    """Bandwidth and damping ratio of the error dynamics."""
+    """Bandwidth and damping ratio of the error dynamics.
+
+    damping_ratio  damping ratio of each joint's error; 1 is critical damping
+    """
 
     bandwidth: list[float] = msgspec.field(default_factory=lambda: [20.0])  # rad/s, one for all or one per joint
     damping_ratio: float = 1.0

@@ -68,10 +68,17 @@ class ModelOfRobot:
         chosen = with_joint_coordinates(name, {**given, **params.parameters})
         self.mechanism = without_touch(build(name, **chosen))
         name, moving = self.mechanism.name, self.mechanism.moving_joints
-        if self.mechanism.coordinates != "joint" or not self.mechanism.has_single_coordinates:
+        if self.mechanism.coordinates != "joint":
             raise ValueError(
                 f"the model {name!r} is not in joint coordinates; choose joint coordinates with the model's "
                 "parameters, or use another robot"
+            )
+        if several := [joint for joint in self.mechanism.joints if len(joint.coordinates) > 1]:
+            which = ", ".join(f"{joint.name!r} ({joint.kind})" for joint in several)
+            raise ValueError(
+                f"the model {name!r} has joints with more than one coordinate: {which}; this controller holds robots "
+                'whose joints have one coordinate each, such as one with a fixed base (base = "fixed" for an imported '
+                "robot)"
             )
         self.names = [joint.name for joint in moving]
         driven = {actuator.joint: actuator for actuator in self.mechanism.actuators if actuator.joint}

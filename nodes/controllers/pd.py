@@ -16,7 +16,13 @@ from nodes.plan.launch_plan import Plan
 
 
 class JointPDParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Joints and gains. Each list has one entry per driven joint. Each joint's actuator has the name of the joint."""
+    """Joints and gains. Each list has one entry per driven joint. Each joint's actuator has the name of the joint.
+
+    joints        driven joints
+    stiffness     stiffness of each joint
+    damping       damping of each joint
+    effort_limit  limit of each joint's effort
+    """
 
     joints: list[str]
     stiffness: list[float]  # N m/rad or N/m

@@ -15,7 +15,10 @@ from nodes.plan.launch_plan import Plan
 
 
 class JointPositionParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Names of the driven joints. The actuator of each joint has the name of the joint, and a servo."""
+    """Names of the driven joints. The actuator of each joint has the name of the joint, and a servo.
+
+    joints  driven joints
+    """
 
     joints: list[str]
 

@@ -51,6 +51,16 @@ def test_every_topic_and_message_is_in_the_reference() -> None:
     assert {row.message.__name__ for row in known_topics().values()} <= set(headings)
 
 
+def test_every_shipped_controller_is_in_the_reference_with_a_unit_or_meaning_of_each_parameter() -> None:
+    text = generated.controllers()
+    headings = re.findall(r"^## (\w+)$", text, re.MULTILINE)
+    page = (DOCS / "reference" / "controllers.md").read_text()
+    assert {"JointPD", "JointPosition", "GravityPD", "ComputedTorque", "Impedance", "SwingUp"} <= set(headings)
+    assert all(f"`{name}`" in page for name in headings)
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert [row for row in rows if row.endswith("|  |")] == []
+
+
 def test_every_robot_is_in_the_reference() -> None:
     assert first_cells(generated.robots()) == sorted(BUILTIN)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,6 +22,8 @@ from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.simulation.compose import Composition, compose
 from robots.registry import build
 from sim_core import assemble, forward_kinematics, inverse_dynamics
+
+ROOT = Path(__file__).resolve().parents[3]
 
 MOVE = {"kind": "minimum_jerk", "waypoints": [[0.0, 0.0], [1.0, 60.0]], "rate_hz": 1000.0}
 COMPUTED_TORQUE = "nodes/controllers/computed_torque.py:ComputedTorque"
@@ -219,6 +222,12 @@ def test_a_reference_is_carried_on_between_two_messages_and_then_stayed_at() -> 
             {"parameters": {"coordinates": "absolute"}},
             "rotary_pendulum",
             "'rotary_pendulum' is not in joint coordinates",
+        ),
+        (
+            ComputedTorque,
+            {"robot": str(ROOT / "launch/examples/bench_arm.urdf"), "parameters": {"base": "free"}},
+            "arm_2dof",
+            r"joints with more than one coordinate: '\w+' \(free\); this controller holds robots whose joints have one",
         ),
         (ComputedTorque, {"robot": "arm_3dof"}, "arm_2dof", "no robot 'arm_3dof'"),
         (ComputedTorque, {"parameters": {"length": 2.0}}, "arm_2dof", "no parameter 'length'"),
