@@ -11,6 +11,11 @@ from sim_core.mechanism import Mechanism
 
 FRICTION = ParameterInfo("Coulomb friction in the file: smooth near rest, with bristles that stick, or left out")
 MESHES = ParameterInfo("meshes in drawings: as they are, or boxes in their place")
+REPAIR = ParameterInfo(
+    "faults to repair instead of refusing the file: massless (links that move without mass get a small one), inertia "
+    "(the nearest consistent one)",
+    none="none",
+)
 LIMITS = ParameterInfo("stops at the joint limits: compliant ones, or none")
 
 
@@ -33,6 +38,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         ] = "fixed",
         limits: Annotated[Literal["compliant", "none"], LIMITS] = "compliant",
         meshes: Annotated[Literal["drawn", "boxes"], MESHES] = "drawn",
+        repair: Annotated[str, REPAIR] = "",
     ) -> Mechanism:
         """Build a robot from a URDF file."""
         from robots.importing.urdf import read_urdf
@@ -42,7 +48,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         require_choice(str(path), "base", base, ("fixed", "free"))
         require_choice(str(path), "limits", limits, ("compliant", "none"))
         require_choice(str(path), "meshes", meshes, ("drawn", "boxes"))
-        return read_urdf(path, owner, friction, mimic, base, limits, meshes)
+        return read_urdf(path, owner, friction, mimic, base, limits, meshes, repair)
 
     def robot_of_mjcf(
         friction: Annotated[Literal["regularized", "bristles", "ignore"], FRICTION] = "regularized",

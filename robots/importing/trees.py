@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from robots.importing.xml_reader import Element
+from robots.importing.notes import Notes
+from robots.importing.xml_reader import Element, Errors
 from sim_core.support.suggestion import did_you_mean
 
+WORLD = "world"  # the link that Drake does not want declared
 NO_LIMIT = 1e30  # a limit of this size or more is none; `armswing robot export` writes it
 
 
@@ -31,48 +33,55 @@ class Edge:
         return replace(self, parent=parent, child=child)
 
 
-def named(elements: Sequence[Element], kind: str) -> dict[str, Element]:
+def named(elements: Sequence[Element], kind: str, errors: Errors) -> dict[str, Element]:
     """{name: element} in the order of the file; sets the label of each element.
 
+    Names that are missing or occur twice are added to `errors`.
+
     kind  kind of the elements, such as "joint", for the labels
-    Raises InvalidMechanism for a name that occurs twice.
     """
     found: dict[str, Element] = {}
     for element in elements:
-        element.label = f"{kind} {element.name()!r}"
-        name = element.name()
-        if name in found:
-            element.fail(f"another {kind} at line {found[name].line} has the same name; names must be unique")
-        found[name] = element
+        with errors.collected():
+            name = element.name()
+            element.label = f"{kind} {name!r}"
+            if name in found:
+                element.fail(f"another {kind} at line {found[name].line} has the same name; names must be unique")
+            found[name] = element
     return found
 
 
-def edges_of(joints: dict[str, Element], links: dict[str, Element]) -> list[Edge]:
+def edges_of(joints: dict[str, Element], links: dict[str, Element], notes: Notes, errors: Errors) -> list[Edge]:
     """The joints as edges from parent link to child link.
 
-    Raises InvalidMechanism for a link that does not exist or that has two parents.
+    Links that do not exist or have two parents are added to `errors`. A parent link WORLD that the file does not
+    declare is the world, as in Drake; it is added to `links`, with a note.
     """
     edges: list[Edge] = []
     moved_by: dict[str, Edge] = {}
     for name, element in joints.items():
-        ends = []
-        for end in ("parent", "child"):
-            holder = element.child(end)
-            holder.label = f"{element.label}: <{end}>"
-            link = holder.name("link")
-            if link not in links:
-                holder.fail(f"there is no link {link!r}{did_you_mean(link, links)}")
-            ends.append(link)
-        edge = Edge(name, ends[0], ends[1], element)
-        if edge.parent == edge.child:
-            element.fail(f"parent and child are both {edge.child!r}; name two different links")
-        if other := moved_by.get(edge.child):
-            element.fail(
-                f"this joint moves link {edge.child!r}, which joint {other.name!r} at line {other.element.line} moves "
-                "already; a link has one parent, and a URDF file has no closed loops"
-            )
-        moved_by[edge.child] = edge
-        edges.append(edge)
+        with errors.collected():
+            ends = []
+            for end in ("parent", "child"):
+                holder = element.child(end)
+                holder.label = f"{element.label}: <{end}>"
+                link = holder.name("link")
+                if link == WORLD and link not in links and end == "parent":
+                    notes.add(holder, f"the link {WORLD!r} is not declared; it is read as the world")
+                    links[WORLD] = Element("link", {"name": WORLD}, holder.line, holder.owner, f"link {WORLD!r}")
+                if link not in links:
+                    holder.fail(f"there is no link {link!r}{did_you_mean(link, links)}")
+                ends.append(link)
+            edge = Edge(name, ends[0], ends[1], element)
+            if edge.parent == edge.child:
+                element.fail(f"parent and child are both {edge.child!r}; name two different links")
+            if other := moved_by.get(edge.child):
+                element.fail(
+                    f"this joint moves link {edge.child!r}, which joint {other.name!r} at line {other.element.line} "
+                    "moves already; a link has one parent, and a URDF file has no closed loops"
+                )
+            moved_by[edge.child] = edge
+            edges.append(edge)
     return edges
 
 

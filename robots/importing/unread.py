@@ -6,10 +6,11 @@ Names that are probably misspelt are refused with InvalidMechanism; others get a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 
 from robots.importing.notes import Notes
-from robots.importing.xml_reader import Element, short
+from robots.importing.xml_reader import Element, Errors, short
 from sim_core.mechanism.joints import ORIGIN
 from sim_core.support.suggestion import nearest
 
@@ -18,7 +19,8 @@ CHILDREN = {
     "robot": {"link", "joint", "material"},
     "link": {"inertial", "visual", "collision"},
     "inertial": {"origin", "mass", "inertia"},
-    "joint": {"origin", "parent", "child", "axis", "limit", "dynamics", "mimic", "safety_controller", "calibration"},
+    "joint": {"origin", "parent", "child", "axis", "limit", "dynamics", "mimic", "safety_controller", "calibration"}
+    | {"joint_properties"},
 }
 ATTRIBUTES: dict[str, set[str]] = {
     "robot": {"name", "version"},
@@ -30,7 +32,8 @@ ATTRIBUTES: dict[str, set[str]] = {
     "child": {"link"},
     "origin": {"xyz", "rpy"},
     "axis": {"xyz"},
-    "dynamics": {"damping", "friction"},
+    "dynamics": {"damping", "friction", "spring_stiffness", "spring_reference"},
+    "joint_properties": {"damping", "friction"},
     "limit": {"lower", "upper", "effort", "velocity"},
     "mimic": {"joint", "multiplier", "offset"},
     "mass": {"value"},
@@ -38,7 +41,10 @@ ATTRIBUTES: dict[str, set[str]] = {
 # attributes of MJCF and other formats, and what they are in URDF
 FOREIGN = {"pos": "xyz", "position": "xyz", "x": "xyz", "y": "xyz", "z": "xyz", "quat": "rpy", "euler": "rpy"}
 FOREIGN |= {"roll": "rpy", "pitch": "rpy", "yaw": "rpy", "range": "lower"}
-LEAVES = {"origin", "axis", "limit", "dynamics", "mimic", "mass", "inertia", "parent", "child"}  # have no elements
+LEAVES = {"origin", "axis", "limit", "dynamics", "joint_properties", "mimic", "mass", "inertia", "parent", "child"}
+# elements and attributes of other formats that change the motion
+FORCES = re.compile(r"spring|damp|friction|stiffness|cable|rope|tendon|force_element|bushing|loop_joint|constraint")
+PROPELLOR = "propellor"  # of <force_element> in Drake: its thrust is 0 until it is commanded
 ALIKE = 0.75  # similarity of two names of which one is taken for a misspelt other
 UNREAD = {
     "collision": "<collision> is not read: bodies do not touch one another or the ground",
@@ -51,46 +57,62 @@ UNREAD = {
 }
 
 
-def note_unread(robot: Element, notes: Notes) -> None:
-    """Warn of elements and attributes that are not read. Refuse misspelt ones, because the import would use defaults
-    instead.
+def note_unread(robot: Element, notes: Notes, errors: Errors) -> None:
+    """Warn of elements and attributes that are not read.
+
+    Misspelt ones are added to `errors`, because the import would use defaults instead, and so are those that change the
+    motion.
     """
     owners = [robot, *robot.all("link"), *robot.all("joint")]
-    _check_attributes(robot, robot, notes)
+    _check_attributes(robot, robot, notes, errors)
     for link in robot.all("link"):
         for inertial in link.all("inertial"):
             inertial.label = f"{link.label}: <inertial>"
             owners.append(inertial)
     for owner in owners:
-        _check_children(owner, notes)
         for child in owner.children:
-            if child.tag in ATTRIBUTES:
-                _check_attributes(owner, child, notes)
-            if child.tag in LEAVES:
+            with errors.collected():
+                _check_child(owner, child, notes)
+            if child.tag in ATTRIBUTES and child.tag in CHILDREN[owner.tag]:
+                _check_attributes(owner, child, notes, errors)
+            if child.tag in LEAVES and child.tag in CHILDREN[owner.tag]:
                 child.label = child.label or (f"{owner.label}: <{child.tag}>" if owner.label else "")
-                _check_content(owner, child, notes)
-            if child.tag == "origin" and (most := max(map(abs, child.numbers("rpy", 3, ORIGIN)))) > 2.0 * math.pi:
-                notes.add(child, f"rpy has an angle of {most:g} rad, more than a turn: angles in URDF are in rad")
+                with errors.collected():
+                    _check_content(owner, child, notes)
+            if child.tag == "origin":
+                with errors.collected():
+                    if (most := max(map(abs, child.numbers("rpy", 3, ORIGIN)))) > 2.0 * math.pi:
+                        notes.add(
+                            child, f"rpy has an angle of {most:g} rad, more than a turn: angles in URDF are in rad"
+                        )
 
 
-def _check_children(owner: Element, notes: Notes) -> None:
-    present = [child.tag for child in owner.children]
-    for child in owner.children:
-        if child.tag == "loop_joint":
-            child.fail("a closed loop is not supported in URDF; write the robot as MJCF, and the loop as <equality>")
-        elif child.tag in UNREAD:
-            notes.add(child, UNREAD[child.tag])
-        elif child.tag not in CHILDREN[owner.tag]:
-            if meant := _misspelt(child.tag, CHILDREN[owner.tag], present):
-                child.fail(
-                    f"the tag of this element is unknown in {owner.label or f'<{owner.tag}>'}; did you mean <{meant}>?"
-                )
+def _check_child(owner: Element, child: Element, notes: Notes) -> None:
+    place = owner.label or f"<{owner.tag}>"
+    if child.tag == "loop_joint":
+        child.fail("a closed loop is not supported in URDF; write the robot as MJCF, and the loop as <equality>")
+    elif child.tag in UNREAD:
+        notes.add(child, UNREAD[child.tag])
+    elif child.tag not in CHILDREN[owner.tag]:
+        if meant := _misspelt(child.tag, CHILDREN[owner.tag], [each.tag for each in owner.children]):
+            child.fail(f"the tag of this element is unknown in {place}; did you mean <{meant}>?")
+        if child.children and {each.tag for each in child.children} == {PROPELLOR}:
+            notes.add(child, f"<{PROPELLOR}> is not read: the robot has no such actuator")
+        elif FORCES.search(child.tag.lower()):
+            child.fail(
+                f"this element in {place} changes the motion, but is not part of URDF and not supported; write the "
+                "robot as MJCF or in Python, or remove the element"
+            )
+        else:
             notes.add(child, f"<{child.tag}> in <{owner.tag}> is not read")
 
 
 def _check_content(owner: Element, child: Element, notes: Notes) -> None:
     """Refuse misplaced elements in an element that has none, and warn of others and of text."""
     for inner in child.children:
+        if inner.tag in ATTRIBUTES[child.tag]:
+            inner.label = f"{owner.label or f'<{owner.tag}>'}: <{inner.tag}>"
+            inner.fail(f'this is an element in <{child.tag}>, which has it as an attribute: {inner.tag}="..."')
         if inner.tag in ATTRIBUTES:
             inner.label = f"{owner.label or f'<{owner.tag}>'}: <{inner.tag}>"
             inner.fail(f"this element is in <{child.tag}>, where it has no effect; move it to where it belongs")
@@ -99,14 +121,21 @@ def _check_content(owner: Element, child: Element, notes: Notes) -> None:
         notes.add(child, f"the text {short(child.content)} in <{child.tag}> is not read: URDF has values in attributes")
 
 
-def _check_attributes(owner: Element, child: Element, notes: Notes) -> None:
+def _check_attributes(owner: Element, child: Element, notes: Notes, errors: Errors) -> None:
     known = ATTRIBUTES[child.tag]
     for name in sorted(each for each in child.attributes.keys() - known if not each.startswith("xmlns")):
-        if meant := _misspelt(name, known, child.attributes) or meant_by(name, known, child.attributes, FOREIGN):
-            if child.tag not in ("robot", "link", "joint"):
+        with errors.collected():
+            meant = _misspelt(name, known, child.attributes) or meant_by(name, known, child.attributes, FOREIGN)
+            if (meant or FORCES.search(name.lower())) and child.tag not in ("robot", "link", "joint"):
                 child.label = f"{owner.label or f'<{owner.tag}>'}: <{child.tag}>"
-            child.fail(f"there is no attribute {name!r}; did you mean {meant!r}?")
-        notes.add(child, f"attribute {name!r} of <{child.tag}> is not read")
+            if meant:
+                child.fail(f"there is no attribute {name!r}; did you mean {meant!r}?")
+            if FORCES.search(name.lower()):
+                child.fail(
+                    f"attribute {name!r} of <{child.tag}> would change the motion, but URDF does not have it; write it "
+                    "in <dynamics>, or remove it"
+                )
+            notes.add(child, f"attribute {name!r} of <{child.tag}> is not read")
 
 
 def _misspelt(name: str, known: Iterable[str], present: Iterable[str]) -> str:

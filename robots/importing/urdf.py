@@ -11,26 +11,27 @@ and the warning name the line in the file.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from robots.importing.inertials import inertial_of, origin_of
+from robots.importing.inertials import NOTHING, check_negative, inertial_of, origin_of
 from robots.importing.meshes import Meshes
 from robots.importing.mimics import check_limits, mimics_of, satisfied
 from robots.importing.notes import Notes
 from robots.importing.planar_chains import joined
 from robots.importing.plausible import TURNS, note_units
+from robots.importing.repairs import check_masses, repairs_of, with_smallest_masses
 from robots.importing.rotations import rows, turned_axis, vector
 from robots.importing.trees import NO_LIMIT, Edge, edges_of, in_tree_order, named, root_of
 from robots.importing.unread import note_unread
 from robots.importing.visuals import Visuals
-from robots.importing.xml_reader import Element, read_xml
+from robots.importing.xml_reader import Element, Errors, read_xml
 from robots.smoothing import with_bristles, with_resolved_friction
 from robots.stops import with_stops
-from sim_core.mechanism import GROUND, Actuator, Body, Joint, JointFriction, Mechanism, X
+from sim_core.mechanism import GROUND, ORIGIN, Actuator, Body, Joint, JointFriction, JointSpring, Mechanism, X
 from sim_core.mechanism.joints import JointKind
 from sim_core.mechanism.quantities import value_of
 from sim_core.spatial import perpendicular_axes
@@ -61,6 +62,7 @@ def read_urdf(
     base: Base = "fixed",
     limits: Limits = "compliant",
     meshes: Drawing = "drawn",
+    repair: str = "",
 ) -> Mechanism:
     """The mechanism of a URDF file, in joint coordinates, at rest. Each joint is at the position nearest to 0 within
     its limits.
@@ -74,23 +76,37 @@ def read_urdf(
     base      "fixed": the root link is fixed to the ground; "free": a free joint `ground_to_ROOT` moves the root link
     limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": the joints have no stops
     meshes    "drawn": meshes are read for drawings; "boxes": a box with the inertia of the link replaces its meshes
+    repair    names from `repairs.REPAIRS`, separated by spaces: "massless": links that move without mass get a small
+              one; "inertia": the nearest consistent inertia replaces one that no body has; both with a warning
     Raises InvalidMechanism with a one-line message that names the line of the file; warns by DescriptionWarning.
     """
     folder = path.parent if meshes == "drawn" else None
-    mechanism = Reader(read_xml(path, owner), friction, mimic, base, folder).mechanism(path.stem)
+    reader = Reader(read_xml(path, owner), friction, mimic, base, limits, folder, repairs_of(path, repair))
+    mechanism = reader.mechanism(path.stem)
     mechanism = with_bristles(mechanism) if friction == "bristles" else with_resolved_friction(mechanism, owner)
     return with_stops(mechanism) if limits == "compliant" else mechanism
 
 
 class Reader:
-    """Reads the elements of one URDF file; elements that are ignored are collected in `notes`.
+    """Reads the elements of one URDF file; elements that are ignored are collected in `notes`, errors in `errors`.
 
-    folder  folder of the file, where its meshes are searched for; None if meshes are not read
+    folder   folder of the file, where its meshes are searched for; None if meshes are not read
+    repairs  names from `repairs.REPAIRS`
     """
 
-    def __init__(self, robot: Element, friction: Friction, mimic: Mimicking, base: Base, folder: Path | None) -> None:
+    def __init__(
+        self,
+        robot: Element,
+        friction: Friction,
+        mimic: Mimicking,
+        base: Base,
+        limits: Limits,
+        folder: Path | None,
+        repairs: frozenset[str],
+    ) -> None:
         self._robot, self._friction, self._mimic, self._base, self._folder = robot, friction, mimic, base, folder
-        self.notes = Notes(robot.owner)
+        self._limited, self._repairs = limits != "none", repairs
+        self.notes, self.errors = Notes(robot.owner), Errors(robot.owner)
         if robot.tag != "robot":
             robot.fail("this is not a URDF file; its root element must be <robot>")
         for element in robot.walk():
@@ -98,34 +114,87 @@ class Reader:
                 element.fail("this file is a xacro macro file; expand it first: xacro FILE > robot.urdf")
 
     def mechanism(self, name: str) -> Mechanism:
-        """Read the mechanism. Issues the collected warnings.
+        """Read the mechanism. Issues the collected warnings. Raises InvalidMechanism that names all errors of the file.
 
         name  name of the mechanism if the <robot> element gives no name
         """
-        links = named(self._robot.all("link"), "link")
-        joints = named(self._robot.all("joint"), "joint")
-        if not links:
+        links = named(self._robot.all("link"), "link", self.errors)
+        joints = named(self._robot.all("joint"), "joint", self.errors)
+        if not self._robot.all("link"):
             self._robot.fail("the file has no <link>; add one")
-        note_unread(self._robot, self.notes)
-        edges = edges_of(joints, links)
-        root = root_of(links, edges)
-        edges = joined(in_tree_order(root, edges), links, self.notes)
+        note_unread(self._robot, self.notes, self.errors)
+        root, edges, links = self._tree(joints, links)
+        meshes = None if self._folder is None else Meshes(self._folder, self.notes)
+        visuals = Visuals(self._robot, self.notes, meshes)
+        bodies = [self._body(link, links[link], visuals) for link in (root, *(edge.child for edge in edges))]
+        read = [self._joint(edge) for edge in edges]
+        actuators = [
+            actuator for edge, joint in zip(edges, read, strict=True) for actuator in self._driven(edge, joint)
+        ]
+        mimics = mimics_of(edges, self._mimic == "free", self.notes, self.errors)
+        elements = {edge.name: edge.element for edge in edges}
+        if self._limited:
+            check_limits(mimics, {joint.name: joint for joint in read}, elements, self.notes, self.errors)
+        self.errors.check()
+        ground = self._fixed_to_ground(bodies, read, root, links)
+        positions = satisfied({name: at for joint in read for name, at in start_of(joint).items()}, mimics)
+        inertials = {name: link.optional("inertial") or link for name, link in links.items()}
+        note_units(bodies, read, inertials, elements, self.notes)
+        mechanism = Mechanism(
+            name=self._robot.attributes.get("name") or name,
+            coordinates="joint",
+            bodies=tuple(bodies),
+            joints=tuple(read),
+            constraints=tuple(mimic.relation for mimic in mimics),
+            actuators=tuple(actuators),
+            initial_q=tuple(positions.values()),
+            initial_v=(0.0,) * len(positions),
+            ground=() if ground is None else ground.shapes,
+        )
+        check_negative(mechanism, links, self.notes, self.errors)
+        if "massless" in self._repairs:
+            mechanism = with_smallest_masses(mechanism, links, self.notes)
+        else:
+            check_masses(mechanism, links, elements, self.errors)
+        self.errors.check()
+        self.notes.warn()
+        return mechanism
+
+    def _tree(
+        self, joints: dict[str, Element], links: dict[str, Element]
+    ) -> tuple[str, list[Edge], dict[str, Element]]:
+        """(root link, joints with parents first, {name: link}) of the file; raises InvalidMechanism if there is no
+        tree.
+        """
+        edges = edges_of(joints, links, self.notes, self.errors)
+        if len(edges) == len(self._robot.all("joint")) and len(links) >= len(self._robot.all("link")):
+            with self.errors.collected():
+                root = root_of(links, edges)
+                edges = joined(in_tree_order(root, edges), links, self.notes)
+        if self.errors.lines:  # the errors in the numbers of links and joints are found all the same
+            for name, link in links.items():
+                self._body(name, link, None)
+            for joint in self._robot.all("joint"):
+                with self.errors.collected():
+                    edge = Edge(joint.name(), "", "", joint)
+                    self._driven(edge, self._joint(edge))
+            self.errors.check()
         if GROUND in links and root != GROUND:  # the world has this name
             renamed = _free_name(f"{GROUND}_link", links)
             self.notes.add(links[GROUND], f"the body is named {renamed!r}, as {GROUND!r} is the name of the world")
             links = {renamed if link == GROUND else link: element for link, element in links.items()}
             edges = [edge.with_link(GROUND, renamed) for edge in edges]
-        meshes = None if self._folder is None else Meshes(self._folder, self.notes)
-        visuals = Visuals(self._robot, self.notes, meshes)
-        bodies = [self._body(link, links[link], visuals) for link in (root, *(edge.child for edge in edges))]
-        self._check_massless(bodies, edges, links)
-        read = [self._joint(edge) for edge in edges]
-        actuators = [
-            actuator for edge, joint in zip(edges, read, strict=True) for actuator in self._driven(edge, joint)
-        ]
+        return root, edges, links
+
+    def _fixed_to_ground(
+        self, bodies: list[Body], read: list[Joint], root: str, links: dict[str, Element]
+    ) -> Body | None:
+        """Insert the joint that carries the root link. If the root link is the ground, remove it from `bodies` and
+        return it.
+        """
         ground = bodies.pop(0) if root == GROUND else None
         if ground is None:
-            fixing = _free_name(f"{GROUND}_to_{root}", joints)
+            fixing = _free_name(f"{GROUND}_to_{root}", [joint.name for joint in read])
             read.insert(0, Joint(name=fixing, kind=self._base, parent=GROUND, child=root))
         elif self._base == "free":
             links[GROUND].fail(
@@ -138,53 +207,29 @@ class Reader:
                 "no joint moves and the root link is fixed to the ground, so nothing can move; pass base=free to let "
                 "the root link move"
             )
-        if read[0].kind == "free" and ground is None and not sum(value_of(body.mass) for body in bodies) > 0.0:
-            self._robot.fail("base is 'free', but no link has a mass; give the links masses, or pass base=fixed")
-        mimics = mimics_of(edges, self._mimic == "free", self.notes)
-        check_limits(
-            mimics, {joint.name: joint for joint in read}, {edge.name: edge.element for edge in edges}, self.notes
-        )
-        positions = satisfied({name: at for joint in read for name, at in start_of(joint).items()}, mimics)
-        inertials = {name: link.optional("inertial") or link for name, link in links.items()}
-        note_units(bodies, read, inertials, {edge.name: edge.element for edge in edges}, self.notes)
-        self.notes.warn()
-        return Mechanism(
-            name=self._robot.attributes.get("name") or name,
-            coordinates="joint",
-            bodies=tuple(bodies),
-            joints=tuple(read),
-            constraints=tuple(mimic.relation for mimic in mimics),
-            actuators=tuple(actuators),
-            initial_q=tuple(positions.values()),
-            initial_v=(0.0,) * len(positions),
-            ground=() if ground is None else ground.shapes,
-        )
+        massive = "massless" in self._repairs or sum(value_of(body.mass) for body in bodies) > 0.0
+        if read[0].kind == "free" and ground is None and not massive:
+            self._robot.fail(
+                "base is 'free', but no link has a mass; give the links masses, or pass repair=massless or base=fixed"
+            )
+        return ground
 
-    def _body(self, name: str, link: Element, visuals: Visuals) -> Body:
-        mass, center, inertia = inertial = inertial_of(link, self.notes)
-        shapes = visuals.shapes_of(link, inertial)
+    def _body(self, name: str, link: Element, visuals: Visuals | None) -> Body:
+        mass, center, inertia = 0.0, ORIGIN, NOTHING
+        with self.errors.collected():
+            mass, center, inertia = inertial_of(link, self.notes, self.errors, "inertia" in self._repairs)
+        shapes = () if visuals is None else visuals.shapes_of(link, (mass, center, inertia))
         return Body(name=name, mass=mass, inertia=inertia, center_of_mass=center, shapes=shapes)
-
-    def _check_massless(self, bodies: Sequence[Body], edges: Sequence[Edge], links: dict[str, Element]) -> None:
-        """Raise InvalidMechanism for a joint that can move but moves no mass.
-
-        The acceleration of such a joint would be undetermined.
-        """
-        mass = {body.name: value_of(body.mass) for body in bodies}
-        for edge in reversed(edges):  # children before parents
-            if edge.element.attributes.get("type") != "fixed" and mass[edge.child] == 0.0:
-                links[edge.child].fail(
-                    f"joint {edge.name!r} at line {edge.element.line} moves this link, but the link and all links on "
-                    "it have no mass; give the link a mass, or make the joint fixed"
-                )
-            mass[edge.parent] += mass[edge.child]
 
     def _joint(self, edge: Edge) -> Joint:
         element = edge.element
-        kind = element.text("type")
-        if kind not in KINDS:
-            element.fail(f"type is {kind!r}; it must be one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
-        p, R = origin_of(edge.slide or element)
+        kind, p, R = "fixed", np.zeros(3), np.eye(3)
+        with self.errors.collected():
+            kind = element.text("type")
+            if kind not in KINDS:
+                element.fail(f"type is {kind!r}; it must be one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
+        with self.errors.collected():
+            p, R = origin_of(edge.slide or element)
         common: dict[str, Any] = {
             "name": edge.name,
             "parent": edge.parent,
@@ -192,25 +237,33 @@ class Reader:
             "parent_point": vector(p),
             "rotation": rows(R),
         }
-        if kind == "fixed":
-            return Joint(kind=KINDS[kind], **common)
+        if KINDS.get(kind, "fixed") == "fixed":
+            return Joint(kind="fixed", **common)
+        damping, friction, spring, axis = 0.0, None, None, X
+        limits: tuple[float | None, float | None] = None, None
         if kind == "floating":
             self._note_directions(element, np.eye(3), R)
-            return Joint(kind=KINDS[kind], damping=self._floating_damping(element), **common)
-        given = self._axis(element)
-        axis = turned_axis(R, given)
+            with self.errors.collected():
+                damping = self._floating_damping(element)
+            return Joint(kind=KINDS[kind], damping=damping, **common)
+        with self.errors.collected():
+            axis = turned_axis(R, self._axis(element))
         if kind == "planar":
-            self._note_planar(element)
+            with self.errors.collected():
+                self._note_planar(element)
             self._note_directions(element, np.transpose(perpendicular_axes(axis)), R[:, :2])
-        lower, upper = self._limits(element, kind)
-        damping, friction = self._dynamics(element)
+        with self.errors.collected():
+            limits = self._limits(element, kind)
+        with self.errors.collected():
+            damping, friction, spring = self._dynamics(element)
         return Joint(
             kind=KINDS[kind] if edge.slide is None else "planar",
             axis=axis,
             damping=damping,
             friction=friction,
-            lower=lower,
-            upper=upper,
+            spring=spring,
+            lower=limits[0],
+            upper=limits[1],
             **common,
         )
 
@@ -222,7 +275,7 @@ class Reader:
             ("dynamics", "damping", "acts on the rotation alone, not on x and y"),
             ("dynamics", "friction", "acts on the rotation alone, not on x and y"),
         ):
-            element = joint.optional(tag)
+            element = self._dynamics_of(joint) if tag == "dynamics" else joint.optional(tag)
             if element is not None and element.number(name, 0.0) != 0.0:
                 self.notes.add(element, f"{name} of a planar joint {what}")
 
@@ -259,14 +312,29 @@ class Reader:
             if limit is not None and limit.number("lower", 0.0) < limit.number("upper", 0.0):
                 self.notes.add(limit, f"lower and upper of a {kind} joint are not read: it moves without limits")
             return None, None
+        if limit is None and not self._limited:
+            self.notes.add(joint, "it has no <limit>: effort and velocity have no limit either")
+            return None, None
         if limit is None:
-            joint.fail(f"a {kind} joint must have a <limit>; add it, or use type continuous to rotate without limits")
+            joint.fail(
+                f"a {kind} joint must have a <limit>; add it, use type continuous to rotate without limits, or pass "
+                "limits=none"
+            )
         limit.label = f"{joint.label}: <limit>"
         lower, upper = limit.number("lower", 0.0), limit.number("upper", 0.0)
+        if lower > upper and not self._limited:
+            self.notes.add(limit, f"lower is {lower:g} and upper is {upper:g}, and neither is read")
+            return None, None
         if lower > upper:
-            limit.fail(f"lower is {lower:g} and upper is {upper:g}; lower must not exceed upper")
-        if lower == upper:
-            self.notes.add(limit, f"lower and upper are both {lower:g}: the limits leave the joint no range")
+            limit.fail(
+                f"lower is {lower:g} and upper is {upper:g}; lower must not exceed upper; exchange them, or "
+                "pass limits=none"
+            )
+        if lower == upper and self._limited:
+            self.notes.add(
+                limit,
+                f"lower and upper are both {lower:g}: the limits leave the joint no range; limits=none lets it move",
+            )
         if kind == "revolute" and TURNS * 2.0 * math.pi < upper - lower < NO_LIMIT:
             self.notes.add(
                 limit,
@@ -277,34 +345,54 @@ class Reader:
                 self.notes.add(limit, f"it has no {name}: the joint's {name} has no limit")
         return None if lower <= -NO_LIMIT else lower, None if upper >= NO_LIMIT else upper
 
-    def _dynamics(self, joint: Element) -> tuple[float, JointFriction | None]:
-        """(viscous damping, dry friction) of a joint; the dry friction is None if there is none."""
-        dynamics = joint.optional("dynamics")
+    def _dynamics_of(self, joint: Element) -> Element | None:
+        """The element <dynamics> of a joint, or <joint_properties>, its name in older files; None without both."""
+        dynamics, older = joint.optional("dynamics"), joint.optional("joint_properties")
+        if older is not None and dynamics is not None:
+            older.fail(f"the joint has <dynamics> at line {dynamics.line}, too; remove <joint_properties>")
+        if older is not None:
+            self.notes.add(older, "<joint_properties> is read as <dynamics>")
+        found = dynamics if older is None else older
+        if found is not None:
+            found.label = f"{joint.label}: <{found.tag}>"
+        return found
+
+    def _dynamics(self, joint: Element) -> tuple[float, JointFriction | None, JointSpring | None]:
+        """(viscous damping, dry friction, spring) of a joint; the friction or spring that it does not have is None."""
+        dynamics = self._dynamics_of(joint)
         if dynamics is None:
-            return 0.0, None
-        dynamics.label = f"{joint.label}: <dynamics>"
-        damping, friction = dynamics.number("damping", 0.0), dynamics.number("friction", 0.0)
-        for name, value in (("damping", damping), ("friction", friction)):
+            return 0.0, None, None
+        names = ("damping", "friction", "spring_stiffness")
+        damping, friction, stiffness = values = [dynamics.number(name, 0.0) for name in names]
+        for name, value in zip(names, values, strict=True):
             if value < 0.0:
                 dynamics.fail(f"{name} is {value:g}; it must not be negative")
+        if stiffness > 0.0 and joint.attributes.get("type") in ("planar", "floating"):
+            dynamics.fail(f"spring_stiffness of a {joint.attributes['type']} joint is not supported; remove it")
         if friction > 0.0 and self._friction == "ignore":
             self.notes.add(dynamics, "Coulomb friction is left out, as friction=ignore asks")
-        return damping, JointFriction(coulomb=friction) if friction > 0.0 and self._friction != "ignore" else None
+        rest = dynamics.number("spring_reference", 0.0)
+        return (
+            damping,
+            JointFriction(coulomb=friction) if friction > 0.0 and self._friction != "ignore" else None,
+            JointSpring(stiffness=stiffness, rest=rest) if stiffness > 0.0 else None,
+        )
 
     def _floating_damping(self, joint: Element) -> float:
         """Viscous damping of a floating joint.
 
         Limits of the joint are not read, with a warning. Raises InvalidMechanism for dry friction of the joint.
         """
-        damping, friction = self._dynamics(joint)
+        damping, friction, _ = self._dynamics(joint)
+        dynamics = self._dynamics_of(joint) or joint
         if friction is not None:
-            joint.child("dynamics").fail(
+            dynamics.fail(
                 f"friction is {friction.coulomb:g}; a floating joint cannot have dry friction; set it to 0, or pass "
                 "friction=ignore"
             )
         if damping != 0.0:
             units = "N s/m for its translation and in N m s/rad for its rotation"
-            self.notes.add(joint.child("dynamics"), f"damping of a floating joint is read in {units}")
+            self.notes.add(dynamics, f"damping of a floating joint is read in {units}")
         if joint.optional("limit") is not None:
             self.notes.add(joint.child("limit"), "<limit> of a floating joint is not read: URDF has none")
         return damping
@@ -317,12 +405,15 @@ class Reader:
         turns = joint.coordinates == (joint.name,) or edge.slide is not None
         if not turns or edge.element.optional("mimic") is not None:
             return []
-        limit = edge.element.optional("limit")
-        effort = NO_LIMIT if limit is None else limit.number("effort", NO_LIMIT)
-        velocity = NO_LIMIT if limit is None else limit.number("velocity", NO_LIMIT)
-        for name, value in (("effort", effort), ("velocity", velocity)):
-            if limit is not None and value < 0.0:
-                limit.fail(f"{name} is {value:g}; it must not be negative")
+        effort = velocity = NO_LIMIT
+        limit = None
+        with self.errors.collected():
+            limit = edge.element.optional("limit")
+            effort = NO_LIMIT if limit is None else limit.number("effort", NO_LIMIT)
+            velocity = NO_LIMIT if limit is None else limit.number("velocity", NO_LIMIT)
+            for name, value in (("effort", effort), ("velocity", velocity)):
+                if limit is not None and value < 0.0:
+                    limit.fail(f"{name} is {value:g}; it must not be negative")
         if limit is not None and effort == 0.0:
             self.notes.add(limit, "the effort limit is 0: the joint has no actuator")
             return []
@@ -349,7 +440,7 @@ def start_of(joint: Joint) -> dict[str, float]:
     return {name: nearest if name in (joint.name, f"{joint.name}.theta") else 0.0 for name in joint.coordinates}
 
 
-def _free_name(name: str, used: dict[str, Element]) -> str:
+def _free_name(name: str, used: Collection[str]) -> str:
     while name in used:
         name += "_"
     return name

@@ -8,7 +8,7 @@ from robots.importing.inertials import Inertia, box_of, origin_of
 from robots.importing.meshes import Meshes
 from robots.importing.notes import Notes
 from robots.importing.rotations import Array, vector
-from robots.importing.xml_reader import Element
+from robots.importing.xml_reader import Element, ElementError
 from sim_core.mechanism import Shape, Vector3
 from sim_core.spatial import quaternions_from_rotations
 
@@ -29,10 +29,14 @@ class Visuals:
         for material in robot.walk():
             if material.tag != "material":
                 continue
-            name, color = material.attributes.get("name", ""), material.optional("color")
-            if color is not None:
-                self._colors[name] = _color(color)
-            if material.optional("texture") is not None:
+            name = material.attributes.get("name", "")
+            for color in material.all("color"):
+                try:
+                    self._colors[name] = _color(color)
+                except ElementError as error:
+                    self._textured.add(name)
+                    notes.add(color, f"the colour is not read: {error.message}")
+            if material.all("texture"):
                 self._textured.add(name)
 
     def shapes_of(self, link: Element, inertial: tuple[float, Vector3, Inertia]) -> tuple[Shape, ...]:
@@ -41,21 +45,10 @@ class Visuals:
         meshes: list[Element] = []
         for visual in link.all("visual"):
             visual.label = f"{link.label}: <visual>"
-            geometry = visual.child("geometry")
-            geometry.label = f"{link.label}: <geometry>"
-            found = [child for child in geometry.children if child.tag in (*KINDS, "mesh")]
-            if len(found) != 1 or len(geometry.children) != 1:
-                kinds = ", ".join(f"<{child.tag}>" for child in geometry.children) or "nothing"
-                self._notes.add(geometry, f"the geometry is {kinds}, which is not drawn")
-            elif found[0].tag == "mesh":
-                found[0].label = f"{link.label}: <mesh>"
-                shape = self._mesh(found[0], visual)
-                meshes += [found[0]] if shape is None else []
-                shapes += [] if shape is None else [shape]
-            else:
-                found[0].label = f"{link.label}: <{found[0].tag}>"
-                p, R = origin_of(visual)
-                shapes.append(_shape(found[0], vector(p), R, self._color_of(visual)))
+            try:
+                self._add_shape(link, visual, shapes, meshes)
+            except ElementError as error:
+                self._notes.add(visual, f"the shape is not drawn: {error.message}")
         box = box_of(*inertial) if meshes and not shapes else None
         if box is not None:
             center, axes, size = box
@@ -69,6 +62,26 @@ class Visuals:
             )
         return tuple(shapes)
 
+    def _add_shape(self, link: Element, visual: Element, shapes: list[Shape], meshes: list[Element]) -> None:
+        """Append the shape of a <visual>; a mesh that is not drawn is appended to `meshes`."""
+        geometry = visual.child("geometry")
+        geometry.label = f"{link.label}: <geometry>"
+        found = [child for child in geometry.children if child.tag in (*KINDS, "mesh")]
+        if len(found) != 1 or len(geometry.children) != 1:
+            kinds = ", ".join(f"<{child.tag}>" for child in geometry.children) or "nothing"
+            self._notes.add(geometry, f"the geometry is {kinds}, which is not drawn")
+            return
+        found[0].label = f"{link.label}: <{found[0].tag}>"
+        if found[0].tag == "mesh":
+            meshes.append(found[0])
+            shape = self._mesh(found[0], visual)
+            if shape is not None:
+                meshes.remove(found[0])
+                shapes.append(shape)
+        else:
+            p, R = origin_of(visual)
+            shapes.append(_shape(found[0], vector(p), R, self._color_of(visual)))
+
     def _mesh(self, element: Element, visual: Element) -> Shape | None:
         if self._meshes is None:
             return None
@@ -77,9 +90,12 @@ class Visuals:
         return self._meshes.shape(element, element.text("filename"), scale, p, R, self._color_of(visual))
 
     def _color_of(self, visual: Element) -> str:
-        material = visual.optional("material")
-        if material is None:
+        materials = visual.all("material")
+        if not materials:
             return ""
+        material = materials[0]
+        if len(materials) > 1:
+            self._notes.add(materials[1], "the shape has several materials, and the colour of the first")
         name = material.attributes.get("name", "")
         if name not in self._colors and name not in self._textured:
             self._notes.add(material, f"no material {name!r} has a <color>: the shape has the colour of its body")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -16,10 +17,51 @@ from xml.parsers import expat
 from sim_core.errors import InvalidMechanism
 from sim_core.support.suggestion import nearest
 
+BOM = b"\xef\xbb\xbf"
+DECLARATION = re.compile(rb"<\?xml[^>]*\?>")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 DEEPEST = 200  # nesting of elements
 MISSPELT = 0.8  # similarity, 0 to 1, from which on an attribute is the misspelt name of a missing one
 WORDS = {1: "one number", 2: "two numbers", 3: "three numbers", 4: "four numbers", 6: "six numbers"}
+
+
+class ElementError(InvalidMechanism):
+    """An error in an element of a file.
+
+    message  the error message without robot, line and name of the element
+    """
+
+    def __init__(self, where: str, message: str) -> None:
+        self.message = message
+        super().__init__(f"{where}: {message}")
+
+
+class Errors:
+    """Collects the errors of a file, so that one message names all of them.
+
+    lines  error messages without the owner, in the order in which they were found
+    """
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self.lines: list[str] = []
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Context manager that collects an InvalidMechanism; the rest of its `with` statement is skipped."""
+        try:
+            yield
+        except InvalidMechanism as error:
+            line = str(error).removeprefix(f"{self._owner}: ")
+            self.lines += [line] if line not in self.lines else []
+
+    def check(self) -> None:
+        """Raise InvalidMechanism, with a one-line message that lists all collected errors, if there are any."""
+        if len(self.lines) == 1:
+            raise InvalidMechanism(f"{self._owner}: {self.lines[0]}")
+        if self.lines:
+            listed = " ".join(f"({number}) {line}" for number, line in enumerate(self.lines, start=1))
+            raise InvalidMechanism(f"{self._owner}: {len(self.lines)} errors: {listed}")
 
 
 @dataclass
@@ -42,14 +84,12 @@ class Element:
     inherited: dict[str, int] = field(default_factory=dict)
 
     def fail(self, message: str) -> NoReturn:
-        """Raise InvalidMechanism with `message`, preceded by the robot, the line and the name of this element.
+        """Raise ElementError with `message`, preceded by the robot, the line and the name of this element.
 
         If the message begins with the name of an inherited attribute, the line of this attribute follows.
         """
         line = self.inherited.get(message.partition(" ")[0])
-        raise InvalidMechanism(
-            f"{self.where}: {message}" + (f"; it comes from the default at line {line}" if line else "")
-        )
+        raise ElementError(self.where, message + (f"; it comes from the default at line {line}" if line else ""))
 
     @property
     def where(self) -> str:
@@ -64,14 +104,21 @@ class Element:
             yield element
             waiting += reversed(element.children)
 
+    def has_content_of(self, other: Element) -> bool:
+        """Whether tag, attributes, text and child elements are those of another element, wherever both are."""
+        own, others = (list(each.walk()) for each in (self, other))
+        return [(each.tag, each.attributes, each.content, len(each.children)) for each in own] == [
+            (each.tag, each.attributes, each.content, len(each.children)) for each in others
+        ]
+
     def all(self, tag: str) -> list[Element]:
         """All child elements with the given tag."""
         return [child for child in self.children if child.tag == tag]
 
     def optional(self, tag: str) -> Element | None:
-        """The child element with the given tag; None if there is none. Raises InvalidMechanism if there are several."""
+        """The child element with the given tag; None if there is none. Raises InvalidMechanism if several differ."""
         found = self.all(tag)
-        if len(found) > 1:
+        if len(found) > 1 and any(not each.has_content_of(found[0]) for each in found[1:]):
             found[1].fail(
                 f"{self.label or f'<{self.tag}>'} has another <{tag}> at line {found[0].line}; remove one of them"
             )
@@ -149,6 +196,11 @@ def parse_xml(content: bytes, owner: str) -> Element:
 
     Raises InvalidMechanism with a one-line message that names the line of an error.
     """
+    declaration = DECLARATION.search(content)
+    before = content[: declaration.start()].removeprefix(BOM) if declaration else b""
+    if declaration and before and b"<" not in re.sub(rb"<!--.*?-->", b"", before, flags=re.DOTALL):
+        # an XML declaration after comments or white space is moved to the beginning; line numbers stay
+        content = declaration[0] + before + content[declaration.end() :]
     parser = expat.ParserCreate()
     parser.buffer_text = True
     roots: list[Element] = []

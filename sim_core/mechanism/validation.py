@@ -14,7 +14,7 @@ from sim_core.mechanism.checks.changes import check_changes
 from sim_core.mechanism.checks.contacts import check_contacts
 from sim_core.mechanism.checks.directions import check_directions
 from sim_core.mechanism.checks.forces import check_forces
-from sim_core.mechanism.checks.inertias import check_inertia
+from sim_core.mechanism.checks.inertias import check_inertias
 from sim_core.mechanism.checks.joints.constraints import check_joint_constraints
 from sim_core.mechanism.checks.joints.orientations import check_orientations
 from sim_core.mechanism.checks.joints.parts import check_joint_parts
@@ -84,6 +84,7 @@ def validate(mechanism: Mechanism) -> None:
         check_tree(mechanism, owner)
     if mechanism.coordinates == "absolute_angle":
         check_one_axis(mechanism, owner)
+    check_inertias(mechanism, owner)
     _check_inert(mechanism, owner)
     check_planes(mechanism, owner)
     for actuator in mechanism.actuators:
@@ -153,7 +154,6 @@ def _check_names(item: Any, mechanism: Mechanism, where: str) -> None:
 def _check_body(body: Body, where: str) -> None:
     if value_of(body.mass) < 0.0:
         raise InvalidMechanism(f"{where}: mass is {value_of(body.mass)} kg; it must not be negative")
-    check_inertia(body, where)
     known = COORDINATES[body.orientation]
     for number, shape in enumerate(body.shapes):
         _check_shape(shape, f"{where}: shape {number}")

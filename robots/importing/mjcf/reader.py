@@ -40,7 +40,7 @@ from robots.importing.plausible import TURNS, note_units
 from robots.importing.rotations import normalized, rows, vector
 from robots.importing.trees import named
 from robots.importing.visuals import hex_color
-from robots.importing.xml_reader import Element
+from robots.importing.xml_reader import Element, Errors
 from robots.smoothing import with_bristles, with_resolved_friction
 from robots.stops import with_stops
 from sim_core.mechanism import GROUND, ORIGIN, Body, Joint, JointFriction, Mechanism, Shape
@@ -440,7 +440,9 @@ class Reader:
         """
         start = self._reference
         keys = [key for holder in self._root.all("keyframe") for key in holder.all("key")]
-        known = named([key for key in keys if key.attributes.get("name")], "keyframe")
+        errors = Errors(self._root.owner)
+        known = named([key for key in keys if key.attributes.get("name")], "keyframe", errors)
+        errors.check()
         for key in keys:
             if "qpos" in key.attributes:
                 key.numbers("qpos", self._qpos_size)

@@ -6,27 +6,41 @@ import numpy as np
 
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.description import Body, Mechanism
+from sim_core.mechanism.inertias import common_inertia, inertia_matrix
 from sim_core.mechanism.quantities import value_of
 
 ROUNDING = 1e-9  # share of the largest principal moment: a smaller negative moment is a rounding error
 SHORT = 1e-3  # share of the largest principal moment by which the sum of the others may fall short: files round
 
 
-def check_inertia(body: Body, where: str) -> None:
-    """Raise InvalidMechanism if a moment of inertia or a principal moment of the body is negative.
+def check_inertias(mechanism: Mechanism, owner: str) -> None:
+    """Raise InvalidMechanism if a moment of inertia or a principal moment of a body is negative.
 
-    where  beginning of the error message: mechanism and body
+    Of bodies that fixed joints hold together, only the common inertia is in the equations of motion. A negative moment
+    of one of them is therefore refused only if a common moment is negative, too. Bodies that are fixed to the ground
+    may have any inertia.
     """
-    if any(value_of(moment) < 0.0 for moment in body.inertia[:3]):
-        raise InvalidMechanism(
-            f"{where}: the moments of inertia are {tuple(map(value_of, body.inertia[:3]))} kg m2; none may be negative"
-        )
-    moments = principal_moments(body)
-    if moments[0] < -ROUNDING * moments[2]:
+    for body in mechanism.bodies:
+        moments = principal_moments(body)
+        if moments[0] >= -ROUNDING * moments[2]:
+            continue
+        common = common_inertia(mechanism, body.name)
+        if common is None or (together := moments_of(common[1]))[0] >= -ROUNDING * together[2]:
+            continue
+        where = f"{owner}: body {body.name!r}"
+        if any(value_of(moment) < 0.0 for moment in body.inertia[:3]):
+            own = tuple(map(value_of, body.inertia[:3]))
+            raise InvalidMechanism(f"{where}: the moments of inertia are {own} kg m2; none may be negative")
         raise InvalidMechanism(
             f"{where}: inertia has the principal moments {_listed(moments)} kg m2; none may be negative, so reduce the "
             "products of inertia Ixy, Ixz, Iyz"
         )
+
+
+def moments_of(inertia: np.ndarray) -> tuple[float, float, float]:
+    """Principal moments of an inertia matrix (3, 3), in ascending order."""
+    low, middle, high = np.linalg.eigvalsh(inertia).tolist()
+    return low, middle, high
 
 
 def principal_moments(body: Body) -> tuple[float, float, float]:
@@ -35,7 +49,7 @@ def principal_moments(body: Body) -> tuple[float, float, float]:
     if xy == xz == yz == 0.0:
         low, middle, high = sorted((xx, yy, zz))
     else:
-        low, middle, high = np.linalg.eigvalsh(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])).tolist()
+        low, middle, high = moments_of(inertia_matrix(body))
     return low, middle, high
 
 

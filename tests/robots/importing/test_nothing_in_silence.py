@@ -154,7 +154,13 @@ ORIGIN, AXIS, PAIR = '<origin xyz="0 0 1"/>', '<axis xyz="0 1 0"/>', '<pair geom
             '<geom name="ball" contype="1.5"',
             "contype is 1.5; it must be a whole number",
         ),
-        (MJCF, "xml", "<default>", "<option><flag/><flag/></option><default>", "has another <flag> at line 3"),
+        (
+            MJCF,
+            "xml",
+            "<default>",
+            "<option><flag/><flag gravity='disable'/></option><default>",
+            "has another <flag> at line 3",
+        ),
         (
             MJCF,
             "xml",

@@ -127,7 +127,14 @@ def test_a_body_that_would_have_the_worlds_name_is_renamed_with_a_word(write: Wr
 def test_the_topics_have_the_files_name() -> None:
     assert files.robot_name("robots/my-arm v2.urdf") == "my_arm_v2"
     assert files.robot_name("7dof.URDF") == "robot_7dof"
-    assert [each.name for each in registry.parameters(BENCH_ARM)] == ["friction", "mimic", "base", "limits", "meshes"]
+    assert [each.name for each in registry.parameters(BENCH_ARM)] == [
+        "friction",
+        "mimic",
+        "base",
+        "limits",
+        "meshes",
+        "repair",
+    ]
 
 
 def test_right_angles_give_exact_zeros() -> None:

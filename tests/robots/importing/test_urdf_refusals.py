@@ -11,6 +11,7 @@ import pytest
 
 from robots import build
 from sim_core.errors import DescriptionWarning, InvalidRequest
+from sim_core.mechanism import JointSpring
 from tests.robots.importing.parts import joint, link
 
 Write = Callable[..., str]
@@ -24,7 +25,16 @@ def mimic(leader: str) -> str:
 
 
 ENDS = '<parent link="a"/><child link="b"/>'
+SPHERE = '<geometry><sphere radius="1"/></geometry>'
+RED = '<material name="red"><color rgba="1 0 0 1"/></material>'
 VISUAL = '<visual><geometry><sphere radius="1"/></geometry><material name="steel"/></visual>'
+
+
+def drawn(shape: str) -> str:
+    """A link 'a' with a <visual>."""
+    return link("a").replace("</link>", f"<visual>{shape}</visual></link>")
+
+
 MASS = '<mass value="1.0"/>'
 INERTIA = 'ixx="0.02" iyy="0.03" izz="0.025" ixy="0.001" ixz="0" iyz="0"'
 
@@ -62,17 +72,7 @@ def refusal(file: str, **parameters: str) -> str:
         ((link("a"), link("b").replace(MASS, ""), HINGE), r"link 'b': <inertial>: the element <mass> is missing"),
         (
             (link("a"), link("b").replace('iyz="0"', ""), HINGE),
-            r"link 'b': <inertial>: <inertia>: attribute 'iyz' is missing$",
-        ),
-        (
-            (
-                link("a").replace(
-                    "</link>", '<visual><geometry><cylinder radius="1" lenght="2"/></geometry></visual></link>'
-                ),
-                link("b"),
-                HINGE,
-            ),
-            r"<cylinder>: attribute 'length' is missing; 'lenght' is given; write 'length'$",
+            r"link 'b': <inertial>: <inertia>: attribute 'iyz' is missing; add it, or pass repair=inertia",
         ),
         (
             (link("a"), link("b").replace('"0.1 0 0.05"', '"0.1 0"'), HINGE),
@@ -232,10 +232,22 @@ def told(file: str, **parameters: str) -> list[str]:
             (*TWO, HINGE.replace('velocity="3"', 'velocity="3" speed="3"')),
             r"attribute 'speed' of <limit> is not read",
         ),
-        ((*TWO, HINGE.replace("<axis", "<friction/><axis")), r"<friction> in <joint> is not read"),
+        ((*TWO, HINGE.replace("<axis", "<color/><axis")), r"<color> in <joint> is not read"),
         (
-            (*TWO, HINGE.replace("<joint ", '<joint damping="3" ')),
-            r"'hinge'\): attribute 'damping' of <joint> is not read",
+            (drawn('<geometry><cylinder radius="1" lenght="2"/></geometry>'), link("b"), HINGE),
+            r"'a': <visual>\): the shape is not drawn: attribute 'length' is missing; 'lenght' is given",
+        ),
+        (
+            (drawn('<geometry><box size="0 0 0"/></geometry>'), link("b"), HINGE),
+            r"the shape is not drawn: the size is 0 0 0 m; all its numbers must be above 0",
+        ),
+        (
+            (drawn(f"{SPHERE}{RED}{RED}"), link("b"), HINGE),
+            r"the shape has several materials, and the colour of the first",
+        ),
+        (
+            (drawn(f"{SPHERE}{RED.replace('0 1', 'zero')}"), link("b"), HINGE),
+            r"the colour is not read: rgba is '1 0 zero'; it must be four numbers",
         ),
         ((*TWO, HINGE.replace("<child ", '<child pose="1" ')), r"attribute 'pose' of <child> is not read"),
         (
@@ -287,6 +299,89 @@ def test_what_does_not_change_the_motion_is_a_warning_with_its_line(
 ) -> None:
     [said] = told(write(*parts))
     assert re.search(line, said), said
+
+
+def test_a_mesh_with_a_wrong_scale_is_a_box_in_drawings(write: Write) -> None:
+    file = write(drawn('<geometry><mesh filename="x.stl" scale="1 1 1 1"/></geometry>'), link("b"), HINGE)
+    assert "scale is '1 1 1 1'; it must be three numbers" in told(file)[0]
+    assert [shape.kind for shape in build(file).body("a").shapes] == ["box"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ((*TWO, HINGE.replace("<axis", '<friction value="1"/><axis')), "<friction>"),
+        ((*TWO, HINGE.replace("<joint ", '<joint damping="3" ')), "attribute 'damping' of <joint>"),
+        ((*TWO, HINGE, '<force_element name="f"><torsional_spring stiffness="1"/></force_element>'), "<force_element>"),
+        ((*TWO, HINGE, '<cable name="rope" max_length="1"/>'), "<cable>"),
+        (
+            (*TWO, joint("hinge", "a", "b", more="<dynamics><damping>1</damping></dynamics>")),
+            "as an attribute: damping=",
+        ),
+        (
+            (*TWO, joint("hinge", "a", "b", more='<dynamics/><joint_properties damping="1"/>')),
+            "the joint has <dynamics>",
+        ),
+    ],
+)
+def test_what_changes_the_motion_is_read_or_refused(write: Write, parts: tuple[str, ...], words: str) -> None:
+    assert words in refusal(write(*parts))
+
+
+def test_damping_friction_and_springs_of_older_and_newer_files_are_read(write: Write) -> None:
+    old = write(
+        *TWO, joint("hinge", "a", "b", more='<joint_properties damping="0.7" friction="0.1"/>'), name="old.urdf"
+    )
+    more = '<dynamics spring_stiffness="20" spring_reference="0.5"/>'
+    new = write(*TWO, joint("hinge", "a", "b", more=more), name="new.urdf")
+    assert build(old).joint("hinge").damping == 0.7
+    assert build(old).joint("hinge").friction.coulomb == 0.1  # type: ignore[union-attr]
+    assert build(new).joint("hinge").spring == JointSpring(stiffness=20.0, rest=0.5)
+
+
+def test_all_errors_of_a_file_are_named_at_once(write: Write) -> None:
+    hinge = HINGE.replace('effort="5"', 'effort="-5"').replace('axis xyz="0 0 1"', 'axis xyz="0 0 0"')
+    slide = joint("slide", "b", "d", kind="slide")
+    line = refusal(write(link("a"), link("b", mass=-1), link("c"), hinge, slide, joint("two", "b", "c")))
+    assert line.startswith("5 errors: (1) line ")
+    for words in ("there is no link 'd'", "mass is -1", "xyz is 0 0 0", "effort is -5", "slide'"):
+        assert words in line
+
+
+def test_a_value_that_is_not_used_is_not_checked(write: Write) -> None:
+    crossed = HINGE.replace('lower="-1"', 'lower="3"')
+    assert "pass limits=none" in refusal(write(*TWO, crossed))
+    assert build(write(*TWO, crossed), limits="none").joint("hinge").lower is None
+    unlimited = re.sub("<limit.*/>", "", HINGE)
+    assert build(write(*TWO, unlimited), limits="none").joint("hinge").upper is None
+    far = joint("copy", "b", "c", more='<mimic joint="hinge" offset="9"/>')
+    assert "pass limits=none" in refusal(write(*TWO, link("c"), HINGE, far))
+    assert build(write(*TWO, link("c"), HINGE, far), limits="none").constraints
+    nobody = joint("copy", "b", "c", more='<mimic joint="nobody"/>')
+    assert "pass mimic=free" in refusal(write(*TWO, link("c"), HINGE, nobody))
+    assert not build(write(*TWO, link("c"), HINGE, nobody), mimic="free").constraints
+
+
+def test_an_element_that_is_given_twice_with_the_same_content_is_read_once(write: Write) -> None:
+    axis = '<axis xyz="0 0 1"/>'
+    assert build(write(*TWO, HINGE.replace(axis, axis + axis))) == build(write(*TWO, HINGE))
+    assert "has another <axis> at line" in refusal(write(*TWO, HINGE.replace(axis, axis + '<axis xyz="0 1 0"/>')))
+
+
+def test_a_joint_on_the_undeclared_link_world_is_read(write: Write) -> None:
+    """Drake's convention."""
+    declared = build(write('<link name="world"/>', link("b"), HINGE.replace('"a"', '"world"')))
+    file = write(link("b"), HINGE.replace('"a"', '"world"'))
+    assert build(file) == declared
+    assert "the link 'world' is not declared; it is read as the world" in " ".join(told(file))
+
+
+def test_an_xml_declaration_after_white_space_or_a_comment_is_read(tmp_path: Path) -> None:
+    text = f'<robot name="made">{link("a")}{link("b")}{HINGE}\n</robot>'
+    for start in ("", "\n", "<!-- made -->\n", "\ufeff"):
+        file = tmp_path / "robot.urdf"
+        file.write_text(f'{start}<?xml version="1.0"?>\n{text}')
+        assert len(build(str(file)).moving_joints) == 1
 
 
 def test_a_parameter_leaves_out_what_is_refused_without_it(write: Write) -> None:

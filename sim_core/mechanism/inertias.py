@@ -1,0 +1,82 @@
+"""Inertia matrices: those that a real body can have, and those of bodies that fixed joints hold together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim_core.mechanism.description import GROUND, Body, Mechanism
+from sim_core.mechanism.quantities import value_of
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+SECOND_MOMENTS = np.ones((3, 3)) - np.eye(3)  # from the principal second moments of mass to the principal inertias
+
+
+def nearest_inertia(inertia: Any, least: float = 0.0) -> Array:
+    """The consistent inertia matrix (3, 3) nearest to a symmetric matrix (3, 3) in the Frobenius norm, kg m2.
+
+    An inertia about the centre of mass is consistent if a body of positive density can have it: no principal moment is
+    negative, and none exceeds the sum of the other two. Equivalently, the second moments of mass s along the principal
+    axes, of which the principal moments are the sums of two, are not negative. The axes of the nearest matrix are those
+    of the given one. A consistent matrix is returned unchanged.
+
+    least  smallest second moment of mass s in the result; above 0, the result is positive definite
+    [WensingEtAl2018]
+    """
+    I = np.asarray(inertia, dtype=float)
+    moments, R = np.linalg.eigh(I)
+    if (moments.sum() / 2.0 - moments).min() >= least:
+        return I
+    from scipy.optimize import nnls
+
+    s = nnls(SECOND_MOMENTS, moments - SECOND_MOMENTS @ np.full(3, least))[0] + least
+    nearest = R @ np.diag(SECOND_MOMENTS @ s) @ R.T
+    return np.asarray((nearest + nearest.T) / 2.0)
+
+
+def inertia_matrix(body: Body) -> Array:
+    """Inertia matrix (3, 3) of a body about its centre of mass, kg m2."""
+    xx, yy, zz, xy, xz, yz = map(value_of, body.inertia)
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def held_together(mechanism: Mechanism, name: str) -> dict[str, tuple[Array, Array]]:
+    """{body: (p (3,), R (3, 3))}: the bodies that fixed joints hold to a body, and their poses; the body included.
+
+    The poses are those in the frame of the body of the group that lies next to the ground. If the group is fixed to the
+    ground, the ground is this body.
+    """
+    if mechanism.coordinates == "absolute":
+        return {name: (np.zeros(3), np.eye(3))}
+    fixed = {joint.child: joint for joint in mechanism.joints if joint.kind == "fixed"}
+    root = name
+    while root in fixed:
+        root = fixed[root].parent
+    poses = {root: (np.zeros(3), np.eye(3))}
+    for joint in mechanism.joints:  # parents before children
+        if joint.kind == "fixed" and joint.parent in poses:
+            p, R = poses[joint.parent]
+            R_child = R @ np.array(joint.rotation)
+            poses[joint.child] = p + R @ np.array(joint.parent_point) - R_child @ np.array(joint.child_point), R_child
+    return poses
+
+
+def common_inertia(mechanism: Mechanism, name: str) -> tuple[float, Array] | None:
+    """(mass, kg; inertia (3, 3) about the common centre of mass, kg m2) of a body and all that fixed joints hold to it.
+
+    None if these bodies are fixed to the ground, so that their inertia has no effect.
+    """
+    poses = held_together(mechanism, name)
+    if GROUND in poses:
+        return None
+    bodies = [body for body in mechanism.bodies if body.name in poses]
+    masses = np.array([value_of(body.mass) for body in bodies])
+    centers = np.array([poses[body.name][0] + poses[body.name][1] @ np.array(body.center_of_mass) for body in bodies])
+    mass = float(masses.sum())
+    center = masses @ centers / mass if mass > 0.0 else np.zeros(3)
+    total = np.zeros((3, 3))
+    for body, m, d in zip(bodies, masses, centers - center, strict=True):
+        R = poses[body.name][1]
+        total += R @ inertia_matrix(body) @ R.T + m * (d @ d * np.eye(3) - np.outer(d, d))
+    return mass, total
