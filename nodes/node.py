@@ -201,6 +201,12 @@ class Node:
         """Called for each received message; `name` is the key of the message's topic in `subscribes`."""
         return None
 
+    def on_lost(self, name: str, count: int) -> None:
+        """Called if `count` messages of a topic were lost, on the way or because this node did not keep up.
+
+        Called before `on_message` for the next message of the same publisher and topic, or after the publisher's end.
+        """
+
     def on_tick(self, now: float) -> Outgoing:
         """Called at `rate_hz`. `now` (s) is simulation time in lockstep, and the time of the node's clock otherwise."""
         return None

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 
 from nodes.messages import JointCommand, Message, RobotState, Verdict
+from nodes.messages.codec import AnyMessage
 from nodes.messages.topics import lookup
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import Plan
@@ -26,6 +27,7 @@ from sim_core.tables import Range
 DISK_ERRORS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBUSY})
 
 
+LOST = "messages did not reach the recorder, because it was stopped or did not keep up"
 NAME_BYTES = 200  # longest file name; files beside the recording have longer names
 PATH_LENGTH = 2000
 
@@ -89,6 +91,9 @@ class Recorder(Node):
         self._flush_s = 0.5
         self._failure = ""  # error of the latest write; "" for none
         self._lost = Missing()  # messages in no file
+        self._unreceived = Missing()  # messages that did not reach this node
+        self._gaps: dict[str, int] = {}  # {topic: messages lost since its latest message}
+        self._times: dict[str, float] = {}  # {topic: log time of its latest message}
         self._reasons: dict[str, None] = {}  # reasons of the losses, and of another path, in order
         self._time = 0.0  # simulation time of the latest state
         self._latched: dict[str, Message] = {}
@@ -108,12 +113,13 @@ class Recorder(Node):
 
     @property
     def missing(self) -> Missing:
-        """Received messages that are in no file.
+        """Messages that are in no file, including those that did not reach this node.
 
         While the disk refuses writes, these include the messages that wait to be written.
         """
         found = Missing()
         found.merge(self._lost)
+        found.merge(self._unreceived)
         if self._writer is not None:
             found.merge(self._writer.missing if self._failure or self._is_over else self._writer.dropped)
         return found
@@ -128,7 +134,7 @@ class Recorder(Node):
         if not self._is_worth_keeping or not (missing.messages or reasons):
             return None
         wanted, why = self._opened.file, " and ".join(reasons)
-        total = self._frames + self._dropped
+        total = self._published
         if not missing.messages:
             return Verdict("failed", f"{wanted}: {why}, no message is missing: {self._rest_text()}")
         start, end = missing.start_s or 0.0, missing.end_s or 0.0
@@ -136,9 +142,14 @@ class Recorder(Node):
         span = f"t = {start:.3f} .. {end:.3f} s ({count} messages)"
         return Verdict("failed", f"{wanted} lacks {span}: {why}, {self._rest_text()}")
 
+    @property
+    def _published(self) -> int:
+        """Number of messages that reached this node or are known to be lost."""
+        return self._frames + self._dropped + self._unreceived.messages
+
     def _rest_text(self) -> str:
         """Text for the verdict that names the file with the recorded messages, or says that nothing was recorded."""
-        if self._writer is None or self._writer.is_aside or self.missing.messages >= self._frames + self._dropped:
+        if self._writer is None or self._writer.is_aside or self.missing.messages >= self._published:
             return "nothing of this run is recorded"
         return f"the rest is in {self._writer.path}"
 
@@ -188,6 +199,23 @@ class Recorder(Node):
         self._path = self._path.with_name(f"{self._path.stem}.{self._context.name}{self._path.suffix}")
         self._warn(f"{self._opened.file}: {why}; this recording will be {self._path}")
 
+    def on_lost(self, name: str, count: int) -> None:
+        """Keep the number of lost messages until the next message of the topic, or the end, is written."""
+        self._gaps[name] = self._gaps.get(name, 0) + count
+
+    def _write_lost(self, name: str, message: Message, time: float) -> None:
+        """Write how many messages of a topic did not reach this node before `message`, which has the log time `time`
+        (s).
+        """
+        count = self._gaps.pop(name, 0)
+        if not count:
+            return
+        self._reasons[LOST] = None
+        self._unreceived.add(self._times.get(name, time), count)
+        self._unreceived.add(time, 0)
+        if self._writer is not None:
+            self._writer.lose(name, message, count)
+
     def on_message(self, name: str, message: Message) -> Outgoing:
         """Write one message; `name` is the full topic name."""
         time, kind = message.timestamp, type(message)
@@ -198,6 +226,9 @@ class Recorder(Node):
             self._time = time
         elif (row := lookup(name)) is not None and row.latched:
             self._latched[name] = message
+        if self._gaps:
+            self._write_lost(name, message, time)
+        self._times[name] = time
         begins = is_state and not self._is_worth_keeping
         if begins:
             self._is_worth_keeping = True
@@ -268,6 +299,9 @@ class Recorder(Node):
 
     def on_stop(self) -> Outgoing:
         """Close the file; a file without any state is removed."""
+        for name in list(self._gaps):
+            row = lookup(name)
+            self._write_lost(name, AnyMessage() if row is None else row.message(), self._time)
         if self._is_worth_keeping:
             self._flush()
         writer = self._writer

@@ -198,13 +198,23 @@ class HostedNode:
         """Call the node's `on_start` and publish the messages that it returns."""
         self._publish_all(self.node.on_start(self.context))
 
-    def receive(self, topic: str, message: Message) -> None:
-        """Pass a received message to the node. A state that is earlier than the latest state resets the node."""
+    def receive(self, topic: str, message: Message, lost: int = 0) -> None:
+        """Pass a received message to the node. A state that is earlier than the latest state resets the node.
+
+        lost  number of messages of the same publisher and topic that were lost before this message
+        """
+        if lost:
+            self.lose(topic, lost)
         if topic == self._state_topic and isinstance(message, RobotState):
             if message.timestamp < self.time:
                 self.reset(message.timestamp)
             self.time = message.timestamp
         self._deliver(topic, message)
+
+    def lose(self, topic: str, count: int) -> None:
+        """Tell the node that `count` messages of a topic were lost."""
+        known = self.subscriptions.get(topic)
+        self.node.on_lost(topic if known is None else known[0], count)
 
     def tick(self, now: float) -> None:
         """Call the node's `on_tick` with the time `now` (s), and publish the messages that it returns."""
@@ -557,6 +567,7 @@ class HostedNode:
             try:
                 self.out(topic, encode(message, topic))
             except WireError as error:
+                self._stamper.take_back(topic)
                 self.refusals.refuse(topic, error.reason)
             except TypeError as error:
                 raise TypeError(f"node {self.name!r} published {name!r} with a field of wrong type: {error}") from None

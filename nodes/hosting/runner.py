@@ -166,6 +166,7 @@ class Runner:
                 self._loop(self._collector)
                 if hosted.lossless and self._turns is None:
                     self._subscriptions.take_last(self._take, session.dead)
+                    self._pass_lost()
                 session.set_state("stopping")
                 self._publish_status()
                 hosted.stop()
@@ -209,6 +210,7 @@ class Runner:
                 for request, loaded in self._reloads.take():
                     self._replace_node(request, loaded)
                 self._subscriptions.update(self._poller, self._take)
+                self._pass_lost()
                 if self._asker is not None:
                     self._asker.update(self._nodes, self._poller)
             if session.status.state == "starting" and self._is_ready():
@@ -248,12 +250,18 @@ class Runner:
         self._take(received)
 
     def _take(self, received: ReceivedMessage) -> None:
-        _, topic, message, *_ = received
+        _, topic, message, _, lost = received
         if type(message) is Event and message.kind == "refused" and message.node == self._hosted.context.name:
             self._warn_refused(message.detail)
         if self._hosted.subscribes_to(topic):
             self._received += 1
-            self._hosted.receive(topic, message)
+            self._hosted.receive(topic, message, lost)
+
+    def _pass_lost(self) -> None:
+        """Tell the node of the messages lost at the end of publishers."""
+        for topic, lost in self._subscriptions.take_lost():
+            if self._hosted.subscribes_to(topic):
+                self._hosted.lose(topic, lost)
 
     def _warn_refused(self, reason: str) -> None:
         """Warn at the node's terminal that the simulation refuses the node's commands, once per reason.

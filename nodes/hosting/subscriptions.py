@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import select
 import threading
+import time
 from collections.abc import Callable, Container, Iterable, Mapping
 
 import zmq
@@ -22,7 +23,7 @@ log = logging.getLogger("armswing.node")
 STALE_BACKLOG = 64
 LONGEST_BACKLOG = 2 * QUEUE  # capacity of the queues at both ends of a connection
 
-ReceivedMessage = tuple[str, str, Message, bytes]  # (source, topic, message, payload)
+ReceivedMessage = tuple[str, str, Message, bytes, int]  # (source, topic, message, payload, messages lost before it)
 
 
 class Subscriptions:
@@ -54,6 +55,7 @@ class Subscriptions:
         self._guard = threading.Lock()
         self._epoll = select.epoll()
         self._connections: dict[int, PublisherConnection] = {}  # by the descriptor that signals messages
+        self._pending: list[tuple[str, int]] = []  # of publishers that have left
         self._flooded: set[int] = set()  # descriptors of connections with messages left from the last call
 
     @property
@@ -86,6 +88,7 @@ class Subscriptions:
         for source, connection in list(self.subscriber.connections.items()):
             if wanted.get(source) != connection.endpoint:
                 self._take_rest(connection, take, LAST_WORDS_S if self._keeps_all else 0.0)
+                self._pending += connection.arrivals.pending.items()
                 poller.unregister(connection.socket)
                 self._forget(_descriptor(connection))
                 self.subscriber.disconnect(source)
@@ -174,13 +177,28 @@ class Subscriptions:
     def take_last(self, take: Callable[[ReceivedMessage], None], gone: Container[str]) -> None:
         """Receive the last messages before the node ends, and pass them to `take`.
 
-        Messages that are already available are received from every publisher. Further messages are awaited only from
-        the publishers in `gone`, whose remaining messages are still on the way.
+        Messages that are already available are received from every publisher, and those of the publishers in `gone`
+        that are still on the way. Each running publisher is asked for its latest seq, so that all lost messages are
+        known.
 
         gone  names of publishers that have ended
         """
-        for connection in self.subscriber.connections.values():
-            self._take_rest(connection, take, LAST_WORDS_S if connection.source in gone else 0.0)
+        connections = self.subscriber.connections.values()
+        for connection in connections:
+            connection.ask_latest()
+        deadline = time.monotonic() + LAST_WORDS_S
+        for connection in connections:
+            for received in connection.receive_rest(deadline - time.monotonic(), connection.source in gone):
+                take((connection.source, *received))
+            self._pending += connection.arrivals.pending.items()
+
+    def take_lost(self) -> list[tuple[str, int]]:
+        """(topic, number of messages) lost since this publisher's latest message of the topic, of all publishers.
+
+        These are losses that no message will reveal any more: call this when publishers have left, and at the end.
+        """
+        found, self._pending = self._pending, []
+        return found
 
     def _take_rest(
         self, connection: PublisherConnection, take: Callable[[ReceivedMessage], None], longest_s: float

@@ -322,7 +322,7 @@ class Launch:
                     self._note_limited(name, answer["counters"], answer.get("limited", ""))
 
     def _take_last_statuses(self) -> None:
-        """Take verdicts that nodes reached while stopping.
+        """Take verdicts that nodes reached, and losses that they found, while stopping.
 
         An example is the verdict of a recorder that could not write its last messages.
         """
@@ -331,6 +331,8 @@ class Launch:
             if name in self._names and status.state == "stopped":
                 self.summary.verdicts.pop(name, None)
                 self._note_work(name, status.figures, status.verdict)
+                if name in self.summary.nodes:
+                    self.summary.nodes[name].lost = status.counters.get("lost", 0)
 
     def _note_work(self, name: str, figures: dict[str, float], verdict: Verdict | None) -> None:
         if figures:

@@ -44,27 +44,54 @@ class MessageStamper:
         message.sent_ns = self._now_ns() if self._wall_clock else 0
         return seq
 
+    def take_back(self, topic: str) -> None:
+        """Give the seq of the latest stamped message to the next one, because the message is not sent."""
+        self._seq[topic] -= 1
+
 
 class SequenceTracker:
     """Tracks the sequence numbers of messages from one publisher.
 
     A gap means that messages were lost. A number that is not higher than the last number means a repeated message.
+
+    lost     {topic: number of messages lost so far}
+    gap      number of messages lost immediately before the latest new message
+    pending  {topic: number of lost messages that no new message has followed}
     """
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
         self.lost: dict[str, int] = {}
+        self.gap = 0
+        self.pending: dict[str, int] = {}
+        self._knows_start = False
 
     def is_new(self, topic: str, seq: int) -> bool:
         """Whether `seq` is higher than all earlier numbers on the topic.
 
         If so, `seq` is recorded, and the numbers between the previous highest number and `seq` are counted as lost.
         """
-        last = self._last.get(topic)
-        if last is not None:
-            if seq <= last:
-                return False
-            if seq > last + 1:
-                self.lost[topic] = self.lost.get(topic, 0) + seq - last - 1
+        last = self._last.get(topic, 0 if self._knows_start else seq - 1)
+        if seq <= last and topic in self._last:
+            return False
+        self.gap = max(seq - last - 1, 0)
+        if self.gap:
+            self.lost[topic] = self.lost.get(topic, 0) + self.gap
+        if self.pending:
+            self.gap += self.pending.pop(topic, 0)
         self._last[topic] = seq
         return True
+
+    def pass_latest(self, latest: Mapping[str, int]) -> None:
+        """Count the messages as lost that the publisher has sent and that have not arrived.
+
+        latest  {topic: seq of the publisher's latest message}, sent by the publisher after these messages. The first
+                call says where the numbers of the topics begin of which no message has arrived yet
+        """
+        for topic, seq in latest.items():
+            last = self._last.get(topic, 0 if self._knows_start else seq)
+            if seq > last:
+                self.lost[topic] = self.lost.get(topic, 0) + seq - last
+                self.pending[topic] = self.pending.get(topic, 0) + seq - last
+            self._last[topic] = max(seq, last)
+        self._knows_start = True

@@ -419,9 +419,10 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Times are simulation seconds. `start_s`, `end_s` and `duration_s` ignore latched topics, because a latched message
     may be much older than the recording. `start_s` is the start of the first run, `end_s` the end of the last run, and
-    `duration_s` the sum of the runs' lengths. `rate_hz` is the number of messages of a topic per second; the duration
-    of holes (missing messages) is left out of the time. It is None for a topic that has fewer than two different times
-    in every run. `warning` is one line on what is missing or damaged; `holes` lists the missing messages.
+    `duration_s` the sum of the runs' lengths. `rate_hz` is the number of messages of a topic per second, including
+    missing messages; the duration of holes with an unknown number of missing messages is left out of the time. It is
+    None for a topic that has fewer than two different times in every run. `warning` is one line on what is missing or
+    damaged; `holes` lists the missing messages.
     """
     file = RecordingFile(path)
     cutter = RunCutter()
@@ -441,9 +442,15 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         span = spans.setdefault(recorded.topic, {}).setdefault(place, [recorded.time_ns, recorded.time_ns])
         span[0], span[1] = min(span[0], recorded.time_ns), max(span[1], recorded.time_ns)
     for topic, row in rows.items():
-        length_s = sum(last - first for first, last in spans[topic].values()) / 1e9
-        gaps = [hole.length_s for hole in file.holes if hole.length_s is not None and hole.covers(topic)]
-        known_s, intervals = length_s - sum(gaps), row["count"] - len(spans[topic]) - len(gaps)
+        known_s = sum(last - first for first, last in spans[topic].values()) / 1e9
+        intervals = row["count"] - len(spans[topic])
+        for hole in file.holes:
+            if hole.length_s is None or not hole.covers(topic):
+                continue
+            if hole.counted and hole.start_s < row["last_s"]:
+                intervals += hole.messages[topic]
+            else:
+                known_s, intervals = known_s - hole.length_s, intervals - 1
         row["rate_hz"] = intervals / known_s if known_s > 0.0 and intervals > 0 else None
     timed = [topic for topic in rows if not _is_latched(topic)] or list(rows)
     runs = _run_spans([spans[topic] for topic in timed])

@@ -268,6 +268,16 @@ class RecordingWriter:
             found.merge(each)
         return found
 
+    def lose(self, topic: str, message: Message, count: int) -> None:
+        """Count `count` messages of a topic as lost before they reached this writer; readers of the file name them.
+
+        message  message of the same type, such as the next message of the topic
+        """
+        self._open_file()
+        channel = self._channel(topic, message)
+        channel.before, channel.lost = channel.before + count, channel.lost + count
+        self._has_dropped = True
+
     def write(self, topic: str, message: Message, log_time_s: float) -> None:
         """Add one message. Raises ValueError for a time or a content that cannot be recorded, and OSError if the disk
         is full.
@@ -409,7 +419,7 @@ class RecordingWriter:
     def _cut_chunk(self) -> None:
         """End the chunk in progress and write its check record.
 
-        Does nothing if no message was written or dropped since the previous check record.
+        Does nothing if no message was written, dropped or lost since the previous check record.
         """
         file = self._open_file()
         if not (self._has_dropped or self.messages > self._messages_before):
@@ -433,7 +443,7 @@ class RecordingWriter:
         self._all.merge(in_chunk)
         self._messages_before, self._has_dropped = self.messages, False
         for row in rows:
-            row.before, row.count, row.first_ns, row.last_ns = row.total, 0, 0, 0
+            row.before, row.count, row.first_ns, row.last_ns, row.lost = row.total, 0, 0, 0, 0
         self._chunk_bytes = 0
 
     def _channel(self, topic: str, message: Message) -> ChannelCheck:

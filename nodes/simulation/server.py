@@ -671,6 +671,7 @@ class SimServer:
         try:
             self.out(topic, encode(message, topic))
         except WireError as error:
+            self._stamper.take_back(topic)
             self.refuse(topic, error.reason)
 
     def _publish_notices(self) -> None:

@@ -3,7 +3,8 @@
 A message has the frames [topic, payload]. A latched message is sent again at each new subscription, with its original
 sequence number `seq`; subscribers ignore a `seq` that they have already received. The publisher replies to a
 subscription to the probe topic with a probe message. This message tells the subscriber that the publisher has received
-all earlier subscriptions of this subscriber. A probe message with the payload `END` is the last message of a publisher.
+all earlier subscriptions of this subscriber, and contains the seq of the latest message on each topic. A closing
+publisher sends it once more, and then a probe message with the payload `END`, its last message.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import contextlib
 import ctypes
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated
 
+import msgspec
 import zmq
 from zmq.backend import zmq_poll
 
 from nodes.messages import Message
-from nodes.messages.codec import AnyMessage, WireError, decode, encode
+from nodes.messages.codec import LARGEST_SEQ, AnyMessage, WireError, decode, encode
 from nodes.messages.stamp import MessageStamper, SequenceTracker
 from nodes.messages.topics import lookup
 from nodes.transport.rejections import RejectionLog
@@ -39,7 +42,9 @@ Context = zmq.Context[zmq.Socket[bytes]]
 BATCH = 256
 MOST_TOPICS = 1024  # most topics outside the topic table that one connection receives
 LONGEST_TOPIC = 256  # bytes
+Received = tuple[str, Message, bytes, int]  # topic, message, payload, number of the topic's messages lost before it
 LAST_WORDS_S = 1e-3 * LAST_WORDS_MS
+_latest_decoder = msgspec.msgpack.Decoder(dict[str, Annotated[int, msgspec.Meta(ge=0, le=LARGEST_SEQ)]])
 SUBSCRIPTIONS = (b"\x01", b"\x00")  # first byte of a subscription, and of an unsubscription
 
 
@@ -84,12 +89,17 @@ class Publisher:
         self.remote_endpoint = "" if self.remote is None else self.remote.endpoint
         self._stamper = MessageStamper(wall_clock, now_ns)
         self._topics: dict[str, bytes] = {}
-        self._latched: dict[bytes, bytes] = {}
+        self._latched: list[bytes] = []
+        self._last: dict[bytes, bytes] = {}  # {topic: payload of its latest message}
 
     def publish(self, topic: str, message: Message) -> bytes:
         """Stamp, encode and send a message. Returns the payload that was sent."""
         self._stamper.stamp(topic, message)
-        payload = encode(message, topic)
+        try:
+            payload = encode(message, topic)
+        except WireError:
+            self._stamper.take_back(topic)
+            raise
         self.send(topic, payload)
         return payload
 
@@ -100,9 +110,8 @@ class Publisher:
             frame = self._topics[topic] = topic.encode()
             row = lookup(topic)
             if row is not None and row.latched:
-                self._latched[frame] = payload
-        elif frame in self._latched:
-            self._latched[frame] = payload
+                self._latched.append(frame)
+        self._last[frame] = payload
         pointer = self._pointer
         if self._zmq_send(pointer, frame, len(frame), MORE) < 0:
             self.socket.send(frame, MORE)  # repeats an interrupted send, and raises an error
@@ -133,15 +142,27 @@ class Publisher:
                 continue
             wanted = frames[0][1:]
             if wanted == PROBE:
-                self.socket.send_multipart([PROBE, b""])
+                self.socket.send_multipart([PROBE, self._latest()])
                 continue
-            for topic, payload in self._latched.items():
+            for topic in self._latched:
                 if topic.startswith(wanted):
-                    self.socket.send_multipart([topic, payload])
+                    self.socket.send_multipart([topic, self._last[topic]])
+
+    def _latest(self) -> bytes:
+        """Payload of a probe message: {topic: seq of its latest message}, by which subscribers know what they lost.
+
+        Empty for a publisher that has not published anything.
+        """
+        if not self._topics:
+            return b""
+        head = msgspec.msgpack.Decoder(Message).decode
+        return msgspec.msgpack.encode({topic: head(self._last[frame]).seq for topic, frame in self._topics.items()})
 
     def close(self) -> None:
         """Send the message `END` and close the socket. For up to LAST_WORDS_MS (ms), queued messages are still sent."""
         with contextlib.suppress(zmq.ZMQError):
+            if latest := self._latest():
+                self.socket.send_multipart([PROBE, latest], NOBLOCK)
             self.socket.send_multipart([PROBE, END], NOBLOCK)
         if self.remote is not None:
             self.remote.close()
@@ -195,8 +216,8 @@ class PublisherConnection:
         """Whether a frame can be received without waiting."""
         return bool(zmq_poll(self._poll_items, 0))
 
-    def receive(self) -> tuple[str, Message, bytes] | None:
-        """Return (topic, message, payload) of the next message, without waiting; None if no message has arrived."""
+    def receive(self) -> Received | None:
+        """Return the next message, without waiting; None if no message has arrived."""
         socket = self.socket
         for _ in range(BATCH):
             try:
@@ -224,19 +245,27 @@ class PublisherConnection:
                 self._refusals.refuse(name, error.reason)
                 continue
             if self.arrivals.is_new(name, message.seq):
-                return name, message, content
+                return name, message, content, self.arrivals.gap
         return None
 
-    def receive_rest(self, longest_s: float) -> Iterator[tuple[str, Message, bytes]]:
+    def ask_latest(self) -> None:
+        """Ask the publisher for a probe message. Until it arrives, `ready` is false."""
+        self.ready = False
+        self.socket.setsockopt(zmq.SUBSCRIBE, PROBE)
+
+    def receive_rest(self, longest_s: float, has_left: bool = True) -> Iterator[Received]:
         """Yield the remaining messages of a publisher that has left, up to its message `END`.
 
         longest_s  longest wait for `END` (s), which a killed publisher does not send
+        has_left   False for a publisher that is running: its messages up to the reply to `ask_latest` are yielded
         """
         deadline = time.monotonic() + longest_s
         while True:
             while (received := self.receive()) is not None:
                 yield received
-            if self.ended or not zmq_poll(self._poll_items, max(int(1e3 * (deadline - time.monotonic())), 0)):
+            if self.ended or (self.ready and not has_left):
+                return
+            if not zmq_poll(self._poll_items, max(int(1e3 * (deadline - time.monotonic())), 0)):
                 return
 
     def _known_topic(self, frame: bytes, payload: zmq.Frame) -> tuple[str, type[Message]] | None:
@@ -247,6 +276,7 @@ class PublisherConnection:
         if frame == PROBE:
             self.ready = True
             self.ended = payload.bytes == END
+            self._pass_latest(payload.bytes)
             return None
         if not self._any:
             return None
@@ -262,6 +292,18 @@ class PublisherConnection:
         if len(self._known) < MOST_TOPICS:
             self._known[frame] = (topic, kind)
         return topic, kind
+
+    def _pass_latest(self, payload: bytes) -> None:
+        """Count lost messages by a probe message, which may be empty."""
+        if not payload or self.ended:
+            return
+        try:
+            latest = _latest_decoder.decode(payload)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            self._refusals.refuse("(probe)", f"not the seq of each topic: {error}")
+            return
+        wanted = latest if self._any else {topic for topic, _ in self._known.values()}
+        self.arrivals.pass_latest({topic: seq for topic, seq in latest.items() if topic in wanted})
 
     def close(self) -> None:
         """Close the connection."""

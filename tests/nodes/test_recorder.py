@@ -20,8 +20,10 @@ from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.player import Player
 from nodes.recorder import Recorder, run_metadata, run_sidecar
 from nodes.recording import writer as recording_writer
+from nodes.recording.compare import compare
+from nodes.recording.csv import export_csv
 from nodes.recording.places import before_path, sidecar_path
-from nodes.recording.reader import RecordingWarning, RecordingWriter, read_recording
+from nodes.recording.reader import RecordingError, RecordingWarning, RecordingWriter, describe, read_recording
 from nodes.simulation.compose import compose
 from nodes.simulation.replay.comparison import Tolerances
 from nodes.simulation.replay.replay import node_of, plan_of, read_lines, replay
@@ -474,3 +476,35 @@ def test_a_message_that_json_cannot_express_is_a_hole_and_fails_the_verdict(tmp_
     assert "arm/own: a message cannot be recorded as JSON" in recorder.verdict.reason
     with pytest.warns(RecordingWarning, match=r"0.001 .. 0.003 s \(not written\): 1 message is missing, arm/own 1"):
         assert read_recording(tmp_path / "run.mcap")["arm/own"]["odd"].tolist() == [1, 3]
+
+
+def test_messages_lost_on_the_way_are_holes_of_their_own_kind_for_every_reader(tmp_path: Path) -> None:
+    path = tmp_path / "run.mcap"
+    recorder, _ = started(path)
+    for seq in range(300):
+        if seq == 200:
+            recorder.on_lost("arm/state", 100)
+            recorder.on_lost("arm/own", 7)
+        time_s = seq * 1e-3 + (0.1 if seq >= 200 else 0.0)
+        recorder.on_message("arm/state", RobotState(timestamp=time_s, seq=seq))
+        recorder.on_message("arm/own", AnyMessage(timestamp=time_s, seq=seq, content={"odd": seq}))
+        if seq % 50 == 0:
+            recorder.on_tick(time_s)
+    recorder.on_lost("arm/event", 3)  # no message of the topic has arrived
+    recorder.on_stop()
+    assert recorder.verdict is not None
+    assert "lacks t = 0.199 .. 0.399 s (110 of 710 messages): messages did not reach the recorder" in (
+        recorder.verdict.reason
+    )
+    with pytest.warns(RecordingWarning) as warned:
+        recording = read_recording(path)
+    state_and_own = "t = 0.199 .. 0.300 s (lost): 107 messages are missing, arm/state 100, arm/own 7"
+    event = "the beginning .. the end (lost): 3 messages are missing, arm/event 3"
+    assert str(warned[0].message) == f"{path}: {state_and_own}; {event}"
+    rates = {row["topic"]: row["rate_hz"] for row in describe(path)["topics"]}
+    assert rates["arm/state"] == pytest.approx(1000.0)
+    export_csv(recording, tmp_path / "csv")
+    rows = (tmp_path / "csv" / "holes.csv").read_text().splitlines()
+    assert rows[1] == "0.199,0.3,lost,arm/state,100"
+    with pytest.raises(RecordingError, match=r"\(lost\): .* cannot be compared"):
+        compare(path, path)

@@ -33,6 +33,7 @@ class ChannelCheck(msgspec.Struct, array_like=True):
     count     number of messages in the chunk
     first_ns  log time of the first message in the chunk
     last_ns   log time of the last message in the chunk
+    lost      number of messages that did not reach the recorder while it wrote the chunk; `before` includes them
     """
 
     id: int
@@ -42,6 +43,7 @@ class ChannelCheck(msgspec.Struct, array_like=True):
     count: int = 0
     first_ns: int = 0
     last_ns: int = 0
+    lost: int = 0
 
     @property
     def total(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-DAMAGED, CUT_OFF, NOT_WRITTEN = "damaged", "cut off", "not written"
+DAMAGED, CUT_OFF, NOT_WRITTEN, LOST = "damaged", "cut off", "not written", "lost"
 MOST_TOPICS = 4  # most topics named in one line
 MOST_HOLES = 5  # most holes described in one line
 
@@ -19,7 +19,7 @@ class Hole(msgspec.Struct, kw_only=True):
     messages  {topic: number of missing messages}
     counted   false if the total number of missing messages is unknown, so that `messages` may be too low
     cause     "damaged": the file's bytes were changed; "cut off": the writer was killed or its disk was full;
-              "not written": the recorder had to drop messages
+              "not written": the recorder had to drop messages; "lost": the messages did not reach the recorder
     """
 
     start_s: float | None

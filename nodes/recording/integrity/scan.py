@@ -25,7 +25,7 @@ from mcap.stream_reader import get_chunk_data_stream
 from mcap.writer import MCAP0_MAGIC
 
 from nodes.recording.integrity import checks as checks
-from nodes.recording.integrity.holes import CUT_OFF, DAMAGED, NOT_WRITTEN, Hole
+from nodes.recording.integrity.holes import CUT_OFF, DAMAGED, LOST, NOT_WRITTEN, Hole
 from nodes.recording.integrity.records import Channel, channel_of, has_schema, metadata_of, schema_of, text_at
 from nodes.recording.integrity.summary import Summary, is_closed_by, read_summary
 
@@ -89,6 +89,7 @@ class Scanner:
         self._schemas: dict[int, str] = {0: ""}
         self._channels: dict[int, Channel] = {}
         self._found_holes: list[_FoundHole] = []
+        self._checked_at = 0  # number of messages read up to the last check record, which names all channels
         self._verified = 0  # end of the last confirmed record
         self._read = 0
         self._unconfirmed: list[_FoundHole] = []  # holes found since the last check record, with the cause NOT_WRITTEN
@@ -340,6 +341,7 @@ class Scanner:
             channel.topic = ""
         known = self._channels.get(number)
         if known is None:
+            channel.counted_at = self._checked_at
             self._channels[number] = channel
         else:
             known.topic, known.schema, known.counted = channel.topic, channel.schema or known.schema, channel.counted
@@ -396,7 +398,7 @@ class Scanner:
                 return None
             if ahead:
                 place = self._count_missing(channel, ahead)
-                if place.hole.cause != DAMAGED and channel.last_s is not None:
+                if place.hole.cause != DAMAGED:
                     _extend(place.hole, channel.last_s, log_time / 1e9)
             channel.expected += ahead + 1
         if not channel.topic:
@@ -463,14 +465,20 @@ class Scanner:
         read = {number: channel.expected for number, channel in self._channels.items() if channel.counted}
         is_passed = any(read.get(row.id, 0) > row.total for row in check.channels)
         lost, count, is_of_chunk = [], 0, True
+        unfollowed: list[tuple[Channel, int]] = []  # lost messages that no message of the chunk followed
         for row in check.channels:
             channel = self._channels.setdefault(row.id, Channel(row.topic, row.schema, True))
             if not channel.topic:
                 channel.topic, channel.schema, channel.counted = row.topic, row.schema, True
-            if channel.expected < row.total:
+            if channel.expected < row.total and row.count == 0 and row.total - channel.expected <= row.lost:
+                unfollowed.append((channel, row.total - channel.expected))
+                channel.expected = row.total
+            elif channel.expected < row.total:
                 are_in_chunk = row.total - channel.expected <= row.count
                 span_s = (row.first_ns / 1e9, row.last_ns / 1e9) if are_in_chunk else None
-                self._count_missing(channel, row.total - channel.expected, span_s)
+                place = self._count_missing(channel, row.total - channel.expected, span_s)
+                if place.hole.cause != DAMAGED:
+                    _extend(place.hole, channel.last_s, None)
                 is_of_chunk = is_of_chunk and are_in_chunk
                 count += row.total - channel.expected
                 channel.expected = row.total
@@ -483,9 +491,19 @@ class Scanner:
             self._set_times(place, lost, is_of_chunk and sum(place.hole.messages.values()) == count)
         if not is_own or self._is_displaced:
             self._attribute_to_damage()
+        if unfollowed:
+            place = self._open(LOST)
+            for channel, missing in unfollowed:
+                place.hole.messages[channel.topic] = missing
+                _extend(place.hole, channel.last_s, None)
         self._is_displaced = not is_own or is_passed
+        unreceived = {row.topic for row in check.channels if row.lost}
+        for place in self._unconfirmed:
+            if place.hole.messages.keys() <= unreceived:
+                place.hole.cause = LOST
         self._unconfirmed.clear()
         if not is_passed:
+            self._checked_at = self._read
             for place in self._found_holes:
                 place.settled = True
         if self._frame is not None and self._frame[0] == check.offset and self._frame[1] != check.frame_crc:
@@ -737,10 +755,15 @@ class Scanner:
             self.metadata_damaged = self._is_damaged_before_messages and not self.metadata
 
 
-def _extend(hole: Hole, start_s: float, end_s: float) -> None:
-    """Extend a hole in which messages of one topic are missing between two messages of this topic (log times in s)."""
-    hole.start_s = start_s if hole.start_s is None else min(hole.start_s, start_s)
-    hole.end_s = end_s if hole.end_s is None else max(hole.end_s, end_s)
+def _extend(hole: Hole, start_s: float | None, end_s: float | None) -> None:
+    """Extend a hole in which messages of one topic are missing.
+
+    start_s  log time of this topic's message before the hole, s; None if there is none
+    end_s    log time of this topic's message after the hole, s; None if it is not known yet
+    """
+    hole.start_s = None if start_s is None or hole.start_s is None else min(hole.start_s, start_s)
+    if end_s is not None:
+        hole.end_s = end_s if hole.end_s is None else max(hole.end_s, end_s)
 
 
 def _contains(hole: Hole, span_s: tuple[float, float]) -> bool:
