@@ -1,11 +1,13 @@
-"""Bridge to Foxglove: a live launch as a WebSocket server, with services and parameters that steer it."""
+"""Bridge to Foxglove: a live launch as a WebSocket server; on request, with services and parameters that steer it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import socket
 import threading
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,13 @@ from foxglove.websocket import ChannelView, MessageSchema, ServerListener, Servi
 from foxglove.websocket import Client as Peer
 
 from nodes.bridges.foxglove_channels import FoxgloveChannels
+from nodes.bridges.foxglove_front import HOST, Front
 from nodes.bridges.live import LiveMessages
 from nodes.client import Client
 from nodes.messages import Event, RobotState
 from nodes.transport.registry import RegistryError
 from nodes.transport.service import ServiceError, ServiceTimeout
 
-PORT = 8765  # the one that Foxglove suggests
 BACKLOG = 65_536  # messages queued for a client that is slow; older ones are dropped
 CLOCK_S = 0.01  # simulation time is sent to the clients at most this often
 UNREACHABLE = (ServiceError, ServiceTimeout, RegistryError, LookupError, ConnectionError, ValueError)
@@ -30,22 +32,12 @@ ARGUMENTS = {"step": {"n": {"type": "integer"}}, "speed": {"x": {"type": "number
 SERVICES = ("pause", "resume", "step", "reset", "speed", "snapshot", "restore")
 
 
-class Steering(ServerListener):
-    """Answers the requests of the Foxglove clients of the bridge; the SDK calls the methods of this class on its own
-    threads.
-
-    The requests read and set parameters, call services of the simulation, and subscribe to topics.
-
-    client  client of the live launch; None before the first launch
-    server  server that sends warnings to the Foxglove clients; None until the server has started
-    """
+class Subscriptions(ServerListener):
+    """Topics to which the Foxglove clients of the bridge subscribe; the SDK calls `on_subscribe` on its own threads."""
 
     def __init__(self) -> None:
-        self.client: Client | None = None
-        self.server: WebSocketServer | None = None
         self._guard = threading.Lock()
         self._subscribed: set[str] = set()
-        self._snapshot: Any = None
 
     def take_subscribed(self) -> set[str]:
         """Topics that clients have subscribed to since the previous call."""
@@ -57,6 +49,23 @@ class Steering(ServerListener):
         """Record that a client subscribed to a topic."""
         with self._guard:
             self._subscribed.add(channel.topic)
+
+
+class Steering(Subscriptions):
+    """Answers the requests of the Foxglove clients of the bridge; the SDK calls the methods of this class on its own
+    threads.
+
+    The requests read and set parameters, call services of the simulation, and subscribe to topics.
+
+    client  client of the live launch; None before the first launch
+    server  server that sends warnings to the Foxglove clients; None until the server has started
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.client: Client | None = None
+        self.server: WebSocketServer | None = None
+        self._snapshot: Any = None
 
     def on_get_parameters(self, client: Peer, param_names: list[str], request_id: str | None = None) -> list[Parameter]:
         """Return the parameters named in `param_names`, where each name has the form "node.key".
@@ -121,35 +130,58 @@ class Steering(ServerListener):
 class FoxgloveBridge:
     """Serves a live launch to Foxglove on ws://127.0.0.1:port until `stop` is set.
 
-    port      number of the port; 0 chooses a free port
+    port     number of the port; 0 chooses a free port
+    origins  origins of web pages that may connect, besides those of this computer and Foxglove's own
+    steer    whether clients may call services and read and set parameters; the address then has a token
+    report   function that is called with a line about each kind of connection that is refused
+    address  address to enter in Foxglove
     messages  the LiveMessages object from which the messages are read; its attributes `received` and `lost` are the
               numbers of messages received and lost
 
     Raises OSError if the port cannot be used.
     """
 
-    def __init__(self, domain: int | None, port: int, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        domain: int | None,
+        port: int,
+        stop: threading.Event,
+        report: Callable[[str], None],
+        origins: Collection[str] = (),
+        steer: bool = False,
+    ) -> None:
+        self._steering = Steering() if steer else None
         self.messages = LiveMessages(domain, stop, self._begin)
         self._context = Context()
         self.channels = FoxgloveChannels(self._context)
-        self._steering = Steering()
+        self._subscriptions = self._steering or Subscriptions()
         try:
             self._server = foxglove.start_server(
                 name="armswing",
-                host="127.0.0.1",
-                port=port,
-                capabilities=[Capability.Services, Capability.Parameters, Capability.Time],
-                server_listener=self._steering,
+                host=HOST,
+                port=0,  # of the front's connections alone
+                capabilities=[Capability.Time, *([Capability.Services, Capability.Parameters] if steer else [])],
+                server_listener=self._subscriptions,
                 supported_encodings=["json"],
-                services=[_service(name, self._steering) for name in SERVICES],
+                services=[_service(name, self._steering) for name in SERVICES] if self._steering else [],
                 context=self._context,
                 message_backlog_size=BACKLOG,
             )
         except RuntimeError as error:
             raise OSError(str(error)) from None
-        self._steering.server = self._server
-        self.port = self._server.port
-        send_at_once(self.port)
+        if self._steering is not None:
+            self._steering.server = self._server
+        listener = listening_socket(self._server.port)
+        # The SDK leaves Nagle's algorithm on, so that states arrive up to 40 ms late, in bunches, after each message of
+        # a client. Linux copies the option from the listening socket to each accepted connection.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        token = secrets.token_urlsafe(16) if steer else ""
+        try:
+            self._front = Front(port, listener, origins, token, report)
+        except OSError:
+            self._server.stop()
+            raise
+        self.address = f"ws://localhost:{self._front.port}{f'/?token={token}' if token else ''}"
         self._time = self._clock_sent = -1.0
 
     def run(self) -> None:
@@ -159,15 +191,17 @@ class FoxgloveBridge:
                 if isinstance(message, RobotState) and not message.clock:
                     self._advance(time_s)
                 self.channels.log(topic, message, time_s)
-                if topics := self._steering.take_subscribed():
+                if topics := self._subscriptions.take_subscribed():
                     self.channels.repeat(topics)
-                if isinstance(message, Event) and message.kind == "set":
+                if self._steering and isinstance(message, Event) and message.kind == "set":
                     self._changed(message)
         finally:
+            self._front.stop()
             self._server.stop()
 
     def _begin(self, client: Client) -> None:
-        self._steering.client = client
+        if self._steering is not None:
+            self._steering.client = client
 
     def _advance(self, time_s: float) -> None:
         """Send the simulation time to the clients; if this time has decreased, begin a new session first."""
@@ -184,21 +218,21 @@ class FoxgloveBridge:
         self._server.publish_parameter_values([Parameter(f"{event.node}.{event.key}", value=value)])
 
 
-def send_at_once(port: int) -> None:
-    """Disable Nagle's algorithm for the connections that this process will accept on a TCP port.
+def listening_socket(port: int) -> socket.socket:
+    """Socket with which this process listens on a TCP port, as a new file; for a socket that a library keeps to itself.
 
-    The SDK leaves the algorithm on, so that states arrive up to 40 ms late, in bunches, after each message of a client.
-    Linux copies the option from the listening socket, which the SDK does not give away, to each accepted connection.
+    Raises OSError if there is none.
     """
     for file in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # the file has been closed meanwhile
             if not os.readlink(file).startswith("socket:"):
                 continue
             found = socket.socket(fileno=os.dup(int(file.name)))
-            with found:
-                is_listening = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-                if is_listening and found.family == socket.AF_INET and found.getsockname()[1] == port:
-                    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            is_listening = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+            if is_listening and found.family == socket.AF_INET and found.getsockname()[1] == port:
+                return found
+            found.close()
+    raise OSError(f"this process does not listen on port {port}")
 
 
 def _service(name: str, steering: Steering) -> Service:

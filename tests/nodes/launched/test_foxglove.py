@@ -9,18 +9,23 @@ import re
 import signal
 import socket
 import struct
+import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 pytest.importorskip("foxglove", reason="foxglove-sdk is not installed: pip install 'armswing[foxglove]'")
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from nodes.bridges.foxglove_server import send_at_once
+from nodes.bridges.foxglove_front import HOST, Front, refusal
+from nodes.bridges.foxglove_server import listening_socket
 from nodes.client import Client
 
 ROBOT = "/rotary_pendulum"
@@ -89,10 +94,13 @@ class Foxglove:
     def send(self, **told: Any) -> None:
         self._socket.send(json.dumps(told))
 
-    def call(self, name: str, **args: Any) -> Any:
+    def send_call(self, name: str, **args: Any) -> None:
         self._call += 1
         head = struct.pack("<BIII", 2, self.services[name]["id"], self._call, 4)
         self._socket.send(head + b"json" + json.dumps(args).encode())
+
+    def call(self, name: str, **args: Any) -> Any:
+        self.send_call(name, **args)
         self.until(lambda: self._call in self.answers)
         return self.answers[self._call]
 
@@ -120,27 +128,39 @@ class Foxglove:
         return [kind.FromString(payload) for _, payload in self.messages[topic]]
 
 
-@pytest.fixture(scope="module")
-def bridge(live: Any) -> Iterator[int]:
-    """The bridge's port."""
-    process = live.start("bridge", "foxglove", "--port", "0")
+@contextmanager
+def bridging(live: Any, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """(address that a bridge prints, its process), of a bridge with these options."""
+    process = live.start("bridge", "foxglove", "--port", "0", *options)
     told = process.stdout.readline()
-    found = re.search(r"ws://localhost:(\d+)", told)
+    found = re.search(r"ws://localhost:\d+\S*", told)
     assert found, (told, process.communicate())
-    yield int(found[1])
+    yield found[0], process
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30.0)
     assert process.returncode == 0, err
     assert re.search(r"passed on \d+ messages; 0 were lost", out)
 
 
-@pytest.fixture
-def foxglove(bridge: int) -> Iterator[Foxglove]:
+@pytest.fixture(scope="module")
+def bridge(live: Any) -> Iterator[str]:
+    """Address of a bridge with services and parameters."""
+    with bridging(live, "--steer") as (address, _):
+        yield address
+
+
+@contextmanager
+def connected(address: str, origin: Any = None) -> Iterator[Foxglove]:
     # with a full queue the client reads no more, not even the answer to its closing frame, and leaves after 10 s
     unbounded: Any = {"subprotocols": [PROTOCOL], "max_size": None, "max_queue": None}
-    with connect(f"ws://127.0.0.1:{bridge}", **unbounded) as socket:
+    with connect(address, origin=origin, **unbounded) as socket:
         assert socket.subprotocol == PROTOCOL
-        client = Foxglove(socket)
+        yield Foxglove(socket)
+
+
+@pytest.fixture
+def foxglove(bridge: str) -> Iterator[Foxglove]:
+    with connected(bridge) as client:
         client.until(lambda: client.services and len(client.messages.get(f"{ROBOT}/state", ())) > 20)
         yield client
 
@@ -254,21 +274,114 @@ def test_a_reset_begins_a_new_session_with_the_time_of_the_simulation(foxglove: 
     assert min(foxglove.times[reset_at:]) < 10**9
 
 
-def test_a_port_in_use_is_refused_in_one_line(live: Any, bridge: int) -> None:
-    done = live.run("bridge", "foxglove", "--port", bridge)
+def test_a_port_in_use_is_refused_in_one_line(live: Any, bridge: str) -> None:
+    port = urlsplit(bridge).port
+    done = live.run("bridge", "foxglove", "--port", port)
     assert done.returncode == 2
     assert re.fullmatch(
-        rf"armswing: port {bridge}: .*[Aa]ddress already in use.*; choose another port with --port\n", done.stderr
+        rf"armswing: port {port}: .*[Aa]ddress already in use.*; choose another port with --port\n", done.stderr
     )
 
 
-def test_connections_accepted_on_the_port_send_at_once() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("127.0.0.1", 0)) as other:
-        before = len(os.listdir("/proc/self/fd"))
-        send_at_once(server.getsockname()[1])
-        assert len(os.listdir("/proc/self/fd")) == before
-        for each, is_set in ((server, True), (other, False)):
-            with socket.create_connection(each.getsockname()):
-                accepted, _ = each.accept()
+def test_a_page_is_refused_unless_it_is_foxglove_s_or_allowed(live: Any) -> None:
+    with bridging(live, "--origin", "https://mine.example") as (address, process):
+        for refused in ("https://evil.example", "null"):
+            with pytest.raises(InvalidStatus) as failed, connected(address, refused):
+                pass
+            assert failed.value.response.status_code == 403
+        assert process.stderr is not None
+        allows = "--origin https://evil.example allows it"
+        assert process.stderr.readline() == (
+            f"a connection is refused: a page of 'https://evil.example' may not read this computer's robots; {allows}\n"
+        )
+        for allowed in (None, "https://mine.example", "https://app.foxglove.dev", "http://localhost:8080"):
+            with connected(address, allowed) as client:
+                client.until(lambda client=client: client.messages.get(f"{ROBOT}/state"))
+
+
+def test_without_steer_nothing_can_be_set_or_called(live: Any, bridge: str) -> None:
+    with bridging(live) as (address, _), connected(address) as client, connected(bridge) as steering:
+        client.until(lambda: len(client.messages.get(f"{ROBOT}/state", ())) > 20)
+        assert client.server["capabilities"] == ["time"]
+        assert not client.services
+        steering.until(lambda: "/sim/pause" in steering.services)
+        client.services = steering.services  # its numbers can be guessed
+        client.send(op="setParameters", parameters=[{"name": "damper.damping", "value": 0.009}], id="set")
+        client.send(op="getParameters", parameterNames=["damper.damping"], id="get")
+        client.send_call("/sim/pause")
+        client.until(lambda: len(client.warnings) >= 2 and client.answers)
+        assert not client.parameters
+        with Client(0) as launch:
+            assert launch.sim_status()["state"] == "running"
+            assert launch.call("damper", "get_parameters")["damping"] != 0.009
+
+
+def test_steering_needs_the_token_of_the_address(bridge: str) -> None:
+    for address in (bridge.partition("?")[0], bridge[:-1], f"{bridge}x"):
+        with pytest.raises(InvalidStatus) as failed, connected(address):
+            pass
+        assert failed.value.response.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "says"),
+    [
+        ("localhost:8765", None, ""),
+        ("127.0.0.1:8765", None, ""),
+        ("[::1]:9", None, ""),  # through a tunnel
+        ("localhost", "http://127.0.0.1:3000", ""),
+        ("localhost", "https://[::1]:3000", ""),
+        ("localhost", "file://", ""),
+        ("localhost", "https://app.foxglove.dev", ""),
+        ("localhost", "HTTPS://Mine.example", ""),
+        ("localhost", "https://mine.example:444", "--origin https://mine.example:444 allows it"),
+        ("localhost", "https://app.foxglove.dev.evil.example", "a page of 'https://app.foxglove.dev.evil.example'"),
+        ("localhost", "https://localhost.evil.example", "a page of"),
+        ("localhost", "ftp://localhost", "a page of"),
+        ("localhost", "https://embed.foxglove.dev", "a page of"),  # of any page that embeds Foxglove
+        ("localhost", "null", "a page of 'null'"),
+        ("localhost", "https://x\x1b[2J", "a page of 'https://x\\x1b[2j' may not read this computer's robots"),
+        ("localhost", "https://app.foxglove.dev\r\nOrigin: https://evil.example", "a page of 'https://evil.example'"),
+        ("evil.example:8765", None, "its address is for the host 'evil.example:8765'; write localhost"),
+        ("localhost\r\nHost: evil.example", None, "for the host 'localhost', 'evil.example'"),
+        ("", None, "for the host"),
+    ],
+)
+def test_host_and_origin_decide_who_connects(host: str, origin: str | None, says: str) -> None:
+    page = "" if origin is None else f"oRiGiN:{origin}\r\n"
+    request = f"GET / HTTP/1.1\r\nHost: {host}\r\n{page}Upgrade: websocket\r\n\r\n".encode()
+    line = refusal(request, {"file://", "https://app.foxglove.dev", "https://mine.example"}, "")
+    assert (says in line) if says else line == ""
+    assert line.isprintable()
+
+
+def test_the_server_behind_the_front_accepts_the_front_alone() -> None:
+    with socket.create_server((HOST, 0)) as server:
+        front = Front(0, server.dup(), (), "", print)
+        try:
+            with socket.create_connection((HOST, front.port)) as client:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nmore")
+                accepted, _ = server.accept()
                 with accepted:
-                    assert bool(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) is is_set
+                    assert accepted.recv(100).endswith(b"\r\n\r\nmore")
+                    accepted.sendall(b"reply")
+                    assert client.recv(100) == b"reply"
+                    with pytest.raises(TimeoutError):
+                        socket.create_connection(server.getsockname(), timeout=0.2)
+                    accepted.sendall(b"again")
+                    assert client.recv(100) == b"again"
+                assert client.recv(100) == b""
+        finally:
+            front.stop()
+
+
+def test_the_socket_of_a_library_is_found_by_its_port() -> None:
+    with socket.create_server((HOST, 0)) as server, socket.create_server((HOST, 0)):
+        before = len(os.listdir("/proc/self/fd"))
+        with listening_socket(server.getsockname()[1]) as found:
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        assert len(os.listdir("/proc/self/fd")) == before
+        with socket.create_connection(server.getsockname()):
+            accepted, _ = server.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from nodes.cli.terminal import Domain, InputError, print_line
+from nodes.cli.terminal import Domain, InputError, print_line, warn
 
 app = typer.Typer(
     help="Show a live launch in other programs.", epilog="Example: armswing bridge plotjuggler", no_args_is_help=True
@@ -34,16 +34,33 @@ def plotjuggler(port: Annotated[int, Port] = 9872, domain: Domain = None) -> Non
 
 
 @app.command(epilog="Example: armswing bridge foxglove --port 8765")
-def foxglove(port: Annotated[int, Port] = 8765, domain: Domain = None) -> None:
-    """Serve all topics, the scene, services and parameters to Foxglove, until Ctrl-C."""
+def foxglove(
+    port: Annotated[int, Port] = 8765,
+    steer: Annotated[
+        bool,
+        typer.Option("--steer", help="Offer services and parameters too, at an address with a token."),
+    ] = False,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(help="Origin of web pages that may connect, such as https://example.org. Repeatable."),
+    ] = None,
+    domain: Domain = None,
+) -> None:
+    """Serve all topics and the scene to Foxglove, until Ctrl-C.
+
+    Web pages may not connect, except those of Foxglove, of this computer and of each --origin.
+    """
+    from nodes.bridges.foxglove_front import ORIGIN
     from nodes.bridges.foxglove_server import FoxgloveBridge
 
+    if wrong := [each for each in origin or () if not ORIGIN.fullmatch(each)]:
+        raise InputError(f"--origin {wrong[0]!r}: write scheme and host in small letters, as in https://example.org")
     with _until_stopped() as stop:
         try:
-            bridge = FoxgloveBridge(domain, port, stop)
+            bridge = FoxgloveBridge(domain, port, stop, warn, origin or (), steer)
         except OSError as error:
-            raise InputError(f"port {port}: {error}; choose another port with --port") from None
-        print_line(f"in Foxglove: Open connection, Foxglove WebSocket, ws://localhost:{bridge.port}")
+            raise InputError(f"port {port}: {error.strerror or error}; choose another port with --port") from None
+        print_line(f"in Foxglove: Open connection, Foxglove WebSocket, {bridge.address}")
         bridge.run()
     print_line(
         f"passed on {bridge.channels.logged} messages; {bridge.messages.lost} were lost on the way to the bridge"
