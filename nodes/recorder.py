@@ -33,17 +33,19 @@ PATH_LENGTH = 2000
 
 
 class RecorderParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """File to write, time between flushes, and compression."""
+    """File to write, times between flushes and between calls of fsync, and compression."""
 
     file: str  # path of the recording (.mcap); an earlier one is renamed at the first state
     flush_s: Annotated[float, Range(1e-3, 1e6, "s")] = 0.5  # s between flushes: at most this much is lost to a kill
+    sync_s: Annotated[float, Range(1e-3, 1e6, "s")] = 5.0  # s between calls of fsync: a power cut loses this much more
     compression: str = "none"  # none | lz4 | zstd
 
     def __post_init__(self) -> None:
         if not self.file:
             raise ValueError("file is ''; give the path of the recording to write")
-        if not 0.0 < self.flush_s < float("inf"):
-            raise ValueError(f"flush_s is {self.flush_s}; it must be a number above 0")
+        for name in ("flush_s", "sync_s"):
+            if not 0.0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number above 0")
 
 
 class Recorder(Node):
@@ -127,10 +129,8 @@ class Recorder(Node):
     @property
     def verdict(self) -> Verdict | None:
         """Verdict "failed" with the reason if messages are missing or are in another file; None otherwise."""
-        missing, reasons = (
-            self.missing,
-            list(self._reasons | ({self._failure: None} if self._failure else {})),
-        )
+        now = [self._failure, "" if self._writer is None else self._writer.sync_failure]
+        missing, reasons = self.missing, list(self._reasons | {reason: None for reason in now if reason})
         if not self._is_worth_keeping or not (missing.messages or reasons):
             return None
         wanted, why = self._opened.file, " and ".join(reasons)
@@ -180,6 +180,7 @@ class Recorder(Node):
                     metadata,
                     aside=True,
                     chunk_s=None,
+                    sync_s=self._opened.sync_s,
                     compression=self._opened.compression,
                     sidecar=sidecar,
                 )
@@ -276,12 +277,13 @@ class Recorder(Node):
     def on_parameters(self, params: RecorderParams) -> Outgoing:
         """Change the time between flushes.
 
-        Raises ValueError if `file` or `compression` changes, because the recorder reads these at its start.
+        Raises ValueError if another parameter changes, because the recorder reads these at its start.
         """
         assert self._context is not None
         file = "" if self._writer is None else str(self._writer.path)
-        if params.file != self._opened.file or params.compression != self._opened.compression:
-            name = "file" if params.file != self._opened.file else "compression"
+        for name in ("file", "sync_s", "compression"):
+            if getattr(params, name) == getattr(self._opened, name):
+                continue
             raise ValueError(
                 f"a recorder reads its parameter {name} once, at the start; restart the recorder to use the new value "
                 f"(present file: {file})"

@@ -122,6 +122,11 @@ class BacklogFile:
             self.on_disk += written
             del self._pending[:written]
 
+    def sync(self) -> None:
+        """Wait until the disk holds what `hand_over` has written, so that a power cut cannot take it."""
+        if self._is_regular:
+            os.fsync(self._descriptor)
+
     def close(self) -> None:
         """Close the file; queued bytes are lost."""
         os.close(self._descriptor)
@@ -164,6 +169,7 @@ class RecordingWriter:
                  of `flush` or when it reaches MAX_CHUNK_BYTES
     flush_s      wall-clock seconds between flushes, checked at each write; None: no flushes by the wall clock, which
                  keeps files reproducible
+    sync_s       wall-clock seconds between calls of fsync, made at flushes and at the end; None: no such calls
     compression  "none", "lz4" or "zstd"
     sidecar      further entries for `<path>.sidecar.json`, such as the plan's path; None if no sidecar file is written
     """
@@ -176,12 +182,13 @@ class RecordingWriter:
         aside: bool = False,
         chunk_s: float | None = 0.5,
         flush_s: float | None = None,
+        sync_s: float | None = None,
         compression: str = "none",
         sidecar: Mapping[str, Any] | None = {},
     ) -> None:
         if compression not in _COMPRESSIONS:
             raise ValueError(f"compression {compression!r} is unknown; choose one of {sorted(_COMPRESSIONS)}")
-        for name, value in (("chunk_s", chunk_s), ("flush_s", flush_s)):
+        for name, value in (("chunk_s", chunk_s), ("flush_s", flush_s), ("sync_s", sync_s)):
             if value is not None and not value > 0.0:
                 raise ValueError(f"{name} is {value}; it must be a positive number of seconds, or None")
         self.path = Path(path)
@@ -190,6 +197,10 @@ class RecordingWriter:
         self._chunk = -1
         self._flush_s = flush_s
         self._flush_due = time.monotonic() + (flush_s or 0.0)
+        self._sync_s = sync_s
+        self._sync_due = time.monotonic() + (sync_s or 0.0)
+        self._is_folder_synced = False  # whether a power cut leaves the file's name
+        self.sync_failure = ""
         self._channels: dict[tuple[str, type[Message]], ChannelCheck] = {}
         self._schemas: dict[tuple[str, bytes], int] = {}
         self._target = Path(os.path.realpath(path))  # of a symbolic link the target is replaced, not the link
@@ -214,6 +225,25 @@ class RecordingWriter:
         if self._part is None:
             self._write_sidecar()
         self._try_flush()
+
+    def _sync(self) -> None:
+        """Wait until the disk holds the file and its name.
+
+        A disk that fails here may have lost messages that were written before; `sync_failure` then has the reason.
+        """
+        file = self._open_file()
+        self._sync_due = time.monotonic() + (self._sync_s or 0.0)
+        try:
+            file.sync()
+            if not self._is_folder_synced and self._part is None:
+                folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
+                self._is_folder_synced = True
+        except OSError as error:
+            self.sync_failure = f"fsync reported {error.strerror or error}, so that written messages may be lost"
 
     @property
     def is_aside(self) -> bool:
@@ -374,6 +404,8 @@ class RecordingWriter:
             self._cut_chunk()
             self._writer.finish()
             file.hand_over()
+            if self._sync_s is not None:
+                self._sync()
         finally:
             _ = self.missing  # updated while the file is still open
             self._file = None
@@ -414,6 +446,8 @@ class RecordingWriter:
             file.hand_over()
         except OSError as error:
             return error
+        if self._sync_s is not None and time.monotonic() >= self._sync_due:
+            self._sync()
         return None
 
     def _cut_chunk(self) -> None:

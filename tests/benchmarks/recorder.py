@@ -3,7 +3,8 @@
     python tests/benchmarks/recorder.py [--json FILE]
 
 The messages are the states of the rotary pendulum (2 joints) and of CHARMIE (21 joints). Beside them, in the same run:
-the mcap library alone, given the JSON ready-made, which is the most any recorder in this format can do.
+the mcap library alone, given the JSON ready-made, which is the most any recorder in this format can do; and the time
+that one call of fsync takes after as many messages as the recorder's default interval holds.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from nodes.messages import RobotState
 from nodes.messages.codec import decode, encode
 from nodes.node import Context
 from nodes.recorder import Recorder
-from nodes.recording.reader import read_recording
+from nodes.recording.reader import RecordingWriter, read_recording
 from robots import build
 
 MESSAGES = 30_000
@@ -99,6 +100,25 @@ def timed(read: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def syncs(messages: list[RobotState], path: Path) -> dict[str, float]:
+    """Times of a flush that calls fsync and of one that does not, s, each of 5 s of messages at 1 kHz."""
+    found: dict[str, list[float]] = {"fsync": [], "flush": []}
+    with (
+        RecordingWriter(path, {}, chunk_s=None, sync_s=1e-9) as synced,
+        RecordingWriter(path.with_name("unsynced.mcap"), {}, chunk_s=None) as unsynced,
+    ):
+        for start in range(0, MESSAGES, 5000):
+            for name, writer in (("fsync", synced), ("flush", unsynced)):
+                for message in messages[start : start + 5000]:
+                    writer.write("robot/state", message, message.timestamp)
+                found[name].append(timed(writer.flush))
+    return {
+        "fsync_median_s": statistics.median(found["fsync"]),
+        "fsync_largest_s": max(found["fsync"]),
+        "flush_median_s": statistics.median(found["flush"]),
+    }
+
+
 def rates(seconds: list[float]) -> dict[str, float]:
     """Messages per second: the best run and the median one."""
     return {"best_per_s": MESSAGES / min(seconds), "median_per_s": MESSAGES / statistics.median(seconds)}
@@ -118,7 +138,9 @@ def measure(robot: str) -> dict[str, Any]:
             reading.append(timed(lambda: read_recording(path)))
             ready_made.append(record_ready_made(topic, lines, Path(name) / "peer.mcap"))
         size = path.stat().st_size
+        sync = syncs(messages, Path(name) / "synced.mcap")
     return {
+        "sync": sync,
         "recorder": rates(ours),
         "mcap_alone": rates(ready_made),
         "read_recording": rates(reading),
@@ -140,6 +162,11 @@ def main(json_path: str | None = None) -> dict[str, Any]:
         print(_row("recorder node: wire to file", found["recorder"], f"{found['bar_per_s']:9,.0f}"))
         print(_row("mcap library alone, JSON ready-made", found["mcap_alone"], ""))
         print(_row("read_recording: file to arrays", found["read_recording"], ""))
+        sync = {key: 1e3 * value for key, value in found["sync"].items()}
+        print(
+            f"  flush with fsync after 5 s at 1 kHz: median {sync['fsync_median_s']:.1f} ms, "
+            f"at most {sync['fsync_largest_s']:.1f} ms; without fsync {sync['flush_median_s']:.1f} ms"
+        )
     best = {robot: found["recorder"]["best_per_s"] for robot, found in figures.items()}
     figures["bars"] = [at_least(f"states of {robot}, 1/s", best[robot], bar) for robot, bar in BARS_PER_S.items()]
     if json_path is not None:

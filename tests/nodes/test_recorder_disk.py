@@ -25,9 +25,9 @@ from nodes.simulation.compose import compose
 STATE = "arm/state"
 
 
-def started(path: Path) -> tuple[Recorder, Context]:
+def started(path: Path, **params: Any) -> tuple[Recorder, Context]:
     recorder = Recorder()
-    context = Context("recorder", "arm", 1e-3, Recorder.Params(file=str(path)), np.random.default_rng(0))
+    context = Context("recorder", "arm", 1e-3, Recorder.Params(file=str(path), **params), np.random.default_rng(0))
     recorder.on_start(context)
     return recorder, context
 
@@ -279,3 +279,26 @@ def test_of_a_recorder_only_the_time_between_flushes_changes_while_it_runs(tmp_p
         with pytest.raises(ValueError, match=r"a recorder reads its parameter .* once, at the start"):
             recorder.on_parameters(Recorder.Params(**more))
     recorder.on_stop()
+
+
+def test_a_recording_is_synced_at_its_interval_and_at_its_end_and_a_failing_disk_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced, now = tmp_path / "run.mcap", list[str](), [0.0]
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
+    monkeypatch.setattr(recording_writer.time, "monotonic", lambda: now[0])
+    recorder, _ = started(path)
+    for tick in range(200):
+        now[0] = 0.1 * tick
+        recorder.on_message(STATE, RobotState(timestamp=now[0], seq=tick))
+        recorder.on_tick(now[0])
+    assert synced == [str(path), str(tmp_path), str(path), str(path)]  # 20 s, every 5 s; the folder once
+    assert recorder.verdict is None
+
+    def fail(_file: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    recorder.on_stop()
+    assert recorder.verdict is not None
+    assert "fsync reported Input/output error, so that written messages may be lost" in recorder.verdict.reason
