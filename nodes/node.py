@@ -89,7 +89,7 @@ class Context:
         self.random = numpy.random.default_rng(self._seed)
         return self.random
 
-    def plot(self, name: str, value: float | Sequence[float] | np.ndarray) -> None:
+    def plot(self, name: str, value: float | Sequence[float] | np.ndarray, unit: str = "") -> None:
         """Publish a value under the name `name`, for live plots and recordings.
 
         A node may call this in every method that the runner calls.
@@ -101,10 +101,11 @@ class Context:
         name   1 to 80 printable characters; at most 256 names per node
         value  number, or vector of at most 64 numbers; all values of a name have equal lengths. NaN and infinite
                values are gaps in plots and null in recordings
+        unit   unit of the value, shown at the axis, such as "rad"; "" if it has none
 
         A name or value that breaks these rules is discarded, with a warning line at the launch; the node keeps running.
         """
-        self.plotted.add(name, value)
+        self.plotted.add(name, value, unit)
 
     def warn(self, text: str) -> None:
         """Show the user a warning line in the output of the launch; repeated lines are rate-limited."""

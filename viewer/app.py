@@ -48,17 +48,18 @@ def run(
     """Show the recording `file` or a live domain, and return the exit code.
 
     file        path of the recording; None: a live domain is shown
-    png         path of the picture to write instead of opening a window
+    png         path of the picture to write instead of opening a window; further recordings, a layout, and fields of
+                other topics than the state are drawn as the window draws them
     domain      number of the live domain; None: the number in ARMSWING_DOMAIN, or 0 if this is not set
-    fields      fields to plot: position, velocity, effort, energy, phi, phidot, outputs, force or hold; empty for the
-                default fields
+    fields      fields to plot: position, velocity, effort, energy, phi, phidot, outputs, force or hold, or
+                TOPIC.FIELD of another topic; empty for the default fields
     plane       viewing plane of the bodies: auto, xy, xz, yz or space
     run_number  number of the run in the file, from 1; None for the last
-    others      further recordings, overlaid in the window or film
+    others      further recordings, overlaid
     film        film to write instead of opening a window
     drawn       function that is called with (number of the film's frames drawn so far, number of all its frames)
     colors      theme, "light" or "dark"; None for light or, in a window, for the one that the user chose last
-    layout      file of a layout to show in the window or film
+    layout      file of a layout to show
 
     If Qt cannot run, matplotlib draws the picture, and a message on stderr says why. Raises ViewerUnavailable if a
     window cannot be opened or neither Qt nor matplotlib is available, and ValueError for a bad recording, field or
@@ -66,6 +67,9 @@ def run(
     """
     _limit_threads()
     palette.use(colors or palette.DEFAULT)
+    by_window = png is not None and bool(others or layout is not None or any("/" in field for field in fields))
+    if by_window and file is None:
+        raise ValueError("a picture of a live launch shows fields of the state; record the launch to draw other topics")
     try:
         require_qt(window=png is None and film is None)
         if colors is None and png is None and film is None:
@@ -76,16 +80,18 @@ def run(
             raise ViewerUnavailable("a film needs imageio-ffmpeg; install it with pip install 'armswing[film]'")
         application = _application()
     except ViewerUnavailable as error:
-        if png is None:
+        if png is None or by_window:
             raise
         return _run_without_qt(file, png, domain, fields, plane, run_number, str(error))
     with _interrupts(application) as interrupted:
-        if png is not None:
+        if png is not None and not by_window:
             return _picture(png, file, domain, fields, plane, run_number, interrupted)
-        window = _main_window(file, domain, fields, plane, run_number, others, whole=film is not None)
+        window = _main_window(file, domain, fields, plane, run_number, others, whole=film is not None or by_window)
         try:
             if layout is not None:
                 window.files.show_layout(layout)
+            if png is not None:
+                return _window_picture(window, png)
             if film is not None:
                 return _film(window, film, drawn, interrupted)
             return _show(application, window, interrupted)
@@ -155,6 +161,20 @@ def _picture(
         _destroy(window)
     if signals.states == 0:
         print(f"armswing: {png} shows no motion: {waiting}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _window_picture(window: MainWindow, png: str) -> int:
+    """Write a picture of what the window shows, and return the exit code."""
+    from viewer.window.film import write_picture
+
+    try:
+        if window.signals.states == 0:
+            raise ValueError(window.page.empty.text())
+        write_picture(window, png)
+    except OSError as error:
+        print(f"armswing: {error}", file=sys.stderr)
         return 1
     return 0
 

@@ -30,6 +30,7 @@ class Field:
     over   name of another field, such as "reference"; its curves are drawn dashed over the curves of this field
     curve  label of the only curve to draw; "" to draw all curves
     words  labels of the values 0, 1, 2 ..., which the axis shows instead of numbers
+    is_topic  whether `name` is TOPIC or TOPIC.FIELD of another topic than the state
     """
 
     name: str
@@ -39,6 +40,7 @@ class Field:
     over: str = ""
     curve: str = ""
     words: tuple[str, ...] = ()
+    is_topic: bool = False
 
 
 FIELDS = (
@@ -80,7 +82,8 @@ class Panel:
 def choose_fields(requested: Sequence[str], signals: Signals | None = None) -> tuple[Field, ...]:
     """The fields with the given names; the common fields if no name is given.
 
-    requested  NAME of each field, or NAME.CURVE for a single curve of a field
+    requested  NAME of each field, NAME.CURVE for a single curve of a field, or TOPIC or TOPIC.FIELD, with a slash in
+               TOPIC, for fields of another topic, which only the window draws
 
     Raises ValueError for an unknown field. If an output in `signals` has the name of this unknown field, the message
     suggests to plot that output.
@@ -90,13 +93,16 @@ def choose_fields(requested: Sequence[str], signals: Signals | None = None) -> t
     known = {field.name: field for field in FIELDS}
     found = []
     for text in requested:
+        if "/" in text:
+            found.append(Field(text, text, "", is_topic=True))
+            continue
         name, _, curve = text.partition(".")
         if name not in known:
             curves = [] if signals is None else [f"{key}.{name}" for key in known if _has(signals, key, name)]
             meant = did_you_mean(name, curves) or did_you_mean(name, known)
             raise ValueError(
-                f"there is no field {name!r} to plot{meant}; use one of {', '.join(known)}, or FIELD.CURVE for a "
-                f"single curve, such as outputs.{name}"
+                f"there is no field {name!r} to plot{meant}; use one of {', '.join(known)}, FIELD.CURVE for a single "
+                f"curve, such as outputs.{name}, or TOPIC.FIELD, such as my_controller/plot.values.{name}"
             )
         found.append(replace(known[name], curve=curve))
     return tuple(found)
@@ -110,6 +116,8 @@ def _has(signals: Signals, field: str, curve: str) -> bool:
 def check_curves(fields: Sequence[Field], signals: Signals) -> None:
     """Raise ValueError if a field names a curve that the signals do not have."""
     for field in fields:
+        if field.is_topic:
+            continue
         series = series_of(field, signals)
         labels = () if series is None else series.labels
         if field.curve and field.curve not in labels:

@@ -24,6 +24,6 @@ class HoldArm(Node):
         arm = state.name.index("arm")
         params = self.context.params
         error = math.radians(params.angle_deg) - state.position[arm]
-        self.context.plot("error", error)  # rad; seen live and in recordings
+        self.context.plot("error", error, unit="rad")  # seen live and in recordings
         effort = params.stiffness * error - params.damping * state.velocity[arm]
         yield "command", messages.JointCommand(name=["arm"], value=[effort], state_seq=state.seq)

@@ -11,6 +11,7 @@ from nodes.messages.structs import PlotValues
 MOST_NAMES = 256  # largest number of names that one node plots
 MOST_NUMBERS = 64  # largest number of entries of a vector
 LONGEST_NAME = 80  # characters
+LONGEST_UNIT = 16  # characters
 SCALAR = -1  # shape of a single number; the shape of a vector is its length
 
 
@@ -27,6 +28,7 @@ class PlottedValues:
         self._refuse = refuse
         self._warn = warn
         self._values: dict[str, float | list[float]] = {}
+        self._units: dict[str, str] = {}
         self._shapes: dict[str, int] = {}
         self._not_finite: set[str] = set()
 
@@ -34,7 +36,7 @@ class PlottedValues:
         """Whether there are values to take."""
         return bool(self._values)
 
-    def add(self, name: str, value: Any) -> None:
+    def add(self, name: str, value: Any, unit: str = "") -> None:
         """Add a number or a vector. It replaces a value that was added with the same name since the last `take`."""
         if type(value) is not float:
             try:
@@ -48,10 +50,18 @@ class PlottedValues:
         if not math.isfinite(value if shape == SCALAR else sum(value)) and name not in self._not_finite:
             self._warn_not_finite(name, value)
         self._values[name] = value
+        if unit != self._units.get(name, ""):
+            if not isinstance(unit, str) or not unit.isprintable() or len(unit) > LONGEST_UNIT:
+                self._refuse(
+                    f"the unit {str(unit)[:80]!r} of {name!r} is not a text of at most {LONGEST_UNIT} characters"
+                )
+                return
+            self._units[name] = unit
 
     def take(self) -> PlotValues:
         """A message with the values plotted since the last call."""
-        message = PlotValues(values=self._values)
+        values, units = self._values, self._units
+        message = PlotValues(values=values, units={name: units[name] for name in values if name in units})
         self._values = {}
         return message
 

@@ -440,9 +440,11 @@ class PlotValues(Message, kw_only=True):
     """Values that a node plots with `context.plot`; one message contains all values of one callback.
 
     values  {name: number or vector}; the length of a vector stays the same; a number may be NaN or infinite
+    units   {name: unit} of the values that have one, as text such as "rad"
     """
 
     values: dict[str, float | list[float]] = {}
+    units: dict[str, str] = {}
 
 
 class PeerClock(Message, kw_only=True):

@@ -11,8 +11,8 @@ import pytest
 from nodes.messages import PlotValues
 from nodes.recording.reader import read_recording
 from nodes.recording.writer import RecordingWriter
-from viewer.data.signals import Signals
-from viewer.data.topics import LiveStore, RecordedStore, Store
+from viewer.data.signals import Signals, from_recording
+from viewer.data.topics import LiveStore, RecordedStore, Store, unit_of
 
 TOPIC = "arm/hold/plot"
 
@@ -49,6 +49,20 @@ def test_each_name_is_one_curve_through_the_messages_that_have_it(store: Store) 
         times, values = store.column(TOPIC, field) or pytest.fail(f"no {field}")
         np.testing.assert_allclose(times, 1e-3 * np.arange(0, 100, every))
         np.testing.assert_allclose(values, value * np.arange(0, 100, every))
+
+
+def test_a_plotted_value_has_the_unit_that_its_node_gives(tmp_path: Path) -> None:
+    found = PlotValues(
+        seq=1, values={"error": 1.0, "tip": [1.0, 2.0], "count": 3.0}, units={"error": "deg", "tip": "m"}
+    )
+    live = Signals()
+    live.take(TOPIC, found)
+    with RecordingWriter(tmp_path / "run.mcap", {}) as writer:
+        writer.write(TOPIC, found, 0.0)
+        writer.write(TOPIC, PlotValues(seq=2, values={"count": 4.0}), 1.0)
+    for signals in (live, from_recording(read_recording(tmp_path / "run.mcap"))):
+        units = [unit_of(signals, TOPIC, f"values.{name}") for name in ("error", "tip.0", "tip.1", "count", "other")]
+        assert units == ["deg", "m", "m", "", ""]
 
 
 def test_a_plotted_nan_is_a_gap_and_the_only_one(store: Store) -> None:

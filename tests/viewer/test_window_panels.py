@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nodes.cli.application import run as command_line
-from nodes.messages import Event, RobotState
+from nodes.messages import Event, PlotValues, RobotState
 from nodes.recording.reader import RecordingWriter
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
@@ -24,6 +24,7 @@ from viewer.window.layout import Curve, LayoutError, load_layout
 from viewer.window.main import MainWindow
 from viewer.window.overrides import OverrideDialog
 from viewer.window.plots.canvas import MIME
+from viewer.window.source import align, read_source
 from viewer.window.suffixes import with_suffix
 
 
@@ -312,7 +313,59 @@ def test_recordings_that_cannot_be_overlaid_are_refused_in_one_line(
     if "DISPLAY" in os.environ or os.environ.get("QT_QPA_PLATFORM"):
         assert "overlay only recordings of the same robot" in capsys.readouterr().err
     assert command_line(["view", str(spatial), str(other), "--png", str(tmp_path / "o.png")]) == 2
-    assert "--png draws one recording, but 2 are named" in capsys.readouterr().err
+    assert "overlay only recordings of the same robot" in capsys.readouterr().err
+    assert not (tmp_path / "o.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("plot", "says"),
+    [
+        ("hold/plot", ""),
+        ("swing/hold/plot.values.error", ""),
+        ("hold/plt", "no topic 'hold/plt' with numbers; did you mean 'swing/hold/plot'?"),
+        ("hold/plot.values.eror", "has no field 'values.eror'; did you mean 'values.error'?"),
+    ],
+)
+def test_a_picture_shows_fields_of_any_topic(plot: str, says: str, tmp_path: Path, capsys: Any, qapp: Any) -> None:
+    recording, picture = tmp_path / "run.mcap", tmp_path / "run.png"
+    with RecordingWriter(recording, {}) as writer:
+        for seq in range(1, 20):
+            at = 0.1 * seq
+            writer.write("swing/state", RobotState(seq=seq, name=["x"], position=[at], velocity=[1.0]), at)
+            writer.write("swing/hold/plot", PlotValues(seq=seq, values={"error": at}, units={"error": "deg"}), at)
+    code = command_line(["view", str(recording), "--png", str(picture), "--plot", plot])
+    assert (code, picture.exists()) == ((2, False) if says else (0, True))
+    assert says in capsys.readouterr().err
+
+
+def test_overlaid_runs_that_share_times_have_equal_times_and_others_start_together(tmp_path: Path, qtbot: Any) -> None:
+    """A run of 6 s, one that continues it at 2 s, and one of another clock."""
+    for name, start in (("whole", 0.0), ("continued", 2.0), ("other", 1.7e9)):
+        with RecordingWriter(tmp_path / f"{name}.mcap", {}) as writer:
+            for tick in range(61 - round(10.0 * min(start, 2.0))):
+                state = RobotState(
+                    seq=tick + 1, name=["x"], position=[1.0], velocity=[0.0], timestamp=start + 0.1 * tick
+                )
+                writer.write("arm/state", state, start + 0.1 * tick)
+    whole, continued, other = (
+        read_source(str(tmp_path / f"{name}.mcap"), (), None)[0] for name in ("whole", "continued", "other")
+    )
+    assert align([whole, continued])
+    assert (whole.offset, continued.offset) == (0.0, 0.0)
+    assert not align([whole, continued], "start")
+    assert continued.offset == -2.0
+    assert not align([whole, other])
+    assert other.offset == -1.7e9
+    assert align([whole, other], "time")
+    window = MainWindow([whole, continued], "both", "")
+    qtbot.addWidget(window)
+    assert "at equal simulation times" in window.plots.caption.text()
+    window.menus.actions["toggle_alignment"].trigger()
+    assert continued.offset == -2.0
+    assert "from the start of each" in window.plots.caption.text()
+    window.history.stack.undo()
+    assert continued.offset == 0.0
+    window.close()
 
 
 def test_a_launch_that_cannot_go_on_from_the_recording_is_refused_in_one_line(

@@ -17,6 +17,7 @@ from nodes.messages import (
     GripperDescription,
     JointReference,
     Message,
+    PlotValues,
     Polylines,
     RobotState,
 )
@@ -51,6 +52,7 @@ class Signals:
     overlay      polylines that nodes publish to be drawn over the picture, such as planned paths
     changes      (time in s, kind) of each change of the set of active constraints, such as grip and release
     pushes       external forces on bodies, in the order of their starts
+    units        {(topic, name): unit} of the values that nodes plot
     description  description of the robot; None until it is received
     seq          sequence number of the latest live state; 0 before the first
     violated     whether any state so far had a constraint violation other than exactly zero
@@ -64,6 +66,7 @@ class Signals:
         self.robot = ""
         self.description: Description | None = None
         self.series: dict[str, Series] = {}
+        self.units: dict[tuple[str, str], str] = {}
         self.poses: Series | None = None
         self.measured: Series | None = None
         self.lines, self.overlay = Track(), Track()
@@ -93,6 +96,9 @@ class Signals:
 
     def take(self, topic: str, message: Message) -> None:
         """Add one live message. Messages of other robots and of unknown topics are ignored."""
+        if isinstance(message, PlotValues):
+            self.units |= {(topic, name): unit for name, unit in message.units.items()}
+            return
         robot, _, _ = topic.rpartition("/")
         if not robot or (self.robot and robot != self.robot):
             return
@@ -236,6 +242,12 @@ def from_recording(recording: Recording) -> Signals:
     """
     signals = Signals()
     signals.description = recording.description
+    for topic in recording.topics:
+        if topic.endswith("/plot"):
+            columns = recording[topic]
+            named = {name.removeprefix("units."): name for name in columns if name.startswith("units.")}
+            for name, column in named.items():
+                signals.units[topic, name] = next((str(unit) for unit in columns[column][::-1] if unit), "")
     state = next((topic for topic in recording.topics if topic.endswith("/state")), None)
     if state is None:
         return signals

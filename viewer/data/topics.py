@@ -498,6 +498,9 @@ def unit_of(signals: Signals, topic: str, field: str) -> str:
     """
     kind, _, name = field.partition(".")
     description = signals.description
+    if kind == "values":
+        of_vector = signals.units.get((topic, name.rpartition(".")[0]), "")
+        return signals.units.get((topic, name), of_vector)
     if field == "energy":
         return "J"
     if kind in ("phi", "phidot"):

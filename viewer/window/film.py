@@ -14,7 +14,7 @@ from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 from nodes.recording.new_file import NotWrittenError, new_file
 from viewer.film import Film
 from viewer.qt import theme
-from viewer.window.main import MainWindow
+from viewer.window.main import WANTED_SIZE, MainWindow
 
 MOST_FRAMES = 200_000
 PALETTE = "split[a][b];[a]palettegen=stats_mode=diff[p];[b][p]paletteuse=dither=bayer:bayer_scale=4"
@@ -84,6 +84,21 @@ def write_film(
             return False
         raise OSError(f"cannot write the film {film.path}: {error.strerror}") from error
     return True
+
+
+def write_picture(window: MainWindow, path: str) -> None:
+    """Write a picture of the page at the end of the recording. Raises OSError if the file cannot be written."""
+    _prepare(window, (WANTED_SIZE[0], WANTED_SIZE[1]))
+    window.playback.seek(window.playback.span[1])
+    window.plots.show_all()
+    QtWidgets.QApplication.processEvents()
+    image = window.page.grab()
+    try:
+        with new_file(path) as part:
+            if not image.save(str(part), "PNG"):
+                raise OSError("Qt could not encode the picture")
+    except NotWrittenError as error:
+        raise OSError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _is_complete(path: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from viewer.window.source import ReadPart, align, warn_of
+from viewer.window.source import ReadPart, warn_of
 
 
 class Growth:
@@ -58,7 +58,7 @@ class Growth:
         source.signals, source.store, source.share, source.run = read.signals, read.store, read.share, read.run
         source.plan, source.duration_s = read.plan, read.duration_s
         window.subtitles[0] = part.subtitle
-        align(window.sources)
+        window.align()
         window.timeline.setEnabled(window.signals.states > 0)
         window.plots.invalidate()
         window.survey()

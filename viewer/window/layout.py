@@ -64,6 +64,8 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     time        first and last time shown, s; None for all of a recording, or the latest seconds of a live run
     window      number of the latest seconds of a live run that are shown; None for 20
     difference  whether plots show each further recording minus the first
+    align       times of overlaid recordings: "time" for equal simulation times, "start" for starts at the same place,
+                "auto" for equal simulation times where the runs share some, otherwise for equal starts
     measured    whether the measured robot is drawn over the model
     theme       colours, "light" or "dark"; None for the colours with which the window opened
     panels      names of the panels to show; None to leave the shown panels as they are
@@ -77,6 +79,7 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     panels: tuple[str, ...] | None = None
     measured: bool = True
     theme: Literal["light", "dark"] | None = None
+    align: Literal["auto", "time", "start"] = "auto"
 
 
 class LayoutError(ValueError):

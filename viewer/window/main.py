@@ -71,9 +71,9 @@ class MainWindow(QtWidgets.QMainWindow):
         self.live = None if feed is None else LiveRun(self, feed)
         self.growth = Growth(self)
         self.events = EventMarks(self)
-        align(self.sources)
         self._opening_theme = palette.theme
         self.history = ViewHistory(self)
+        self.align()
         self.history.changed.connect(self._apply)
         self.scene = SceneView(plane, self._on_camera, self.history.seal)
         if feed is not None:
@@ -95,7 +95,7 @@ class MainWindow(QtWidgets.QMainWindow):
         self.pushing = None if self.docks.steering is None else Pushing(self, self.docks.steering)
         self.menus = Menus(self, live=feed is not None)
         self.docks.add_menu(self.menus.insert("Panels", before="Help"))
-        self.menus.actions["toggle_difference"].setEnabled(len(self.sources) > 1)
+        self._allow_comparing()
         self._fit_screen()
         self.docks.fit_widths()
         self.timeline.setEnabled(self.signals.states > 0)
@@ -151,6 +151,11 @@ class MainWindow(QtWidgets.QMainWindow):
         self.scene.show_measured(layout.measured)
         self.page.show_legend(self.scene.keys(self.signals))
         self._caption()
+        before = [source.offset for source in self.sources]
+        self.align()
+        if [source.offset for source in self.sources] != before:
+            self.plots.invalidate()
+            self.events.mark()
         self.choose_plots()
         self.refresh()
 
@@ -172,21 +177,29 @@ class MainWindow(QtWidgets.QMainWindow):
         if any(each.label == source.label for each in self.sources):
             source.label = source.path
         self.sources.append(source)
-        align(self.sources)
+        self.align()
         self.subtitles.append(subtitle)
         self.page.show_subtitle(self.subtitle)
-        self.menus.actions["toggle_difference"].setEnabled(True)
+        self._allow_comparing()
         self.plots.invalidate()
         self.choose_plots()
         self.events.mark()
         self.refresh()
+
+    def align(self) -> None:
+        """Place the times of overlaid recordings as the layout says."""
+        self._has_equal_times = align(self.sources, self.history.layout.align)
+
+    def _allow_comparing(self) -> None:
+        for name in ("toggle_difference", "toggle_alignment"):
+            self.menus.actions[name].setEnabled(len(self.sources) > 1)
 
     def _overlaid(self) -> str:
         """Text about the recordings that are overlaid in the plots; "" for a single recording."""
         if len(self.sources) < 2:
             return ""
         first, *others = (source.label for source in self.sources)
-        aligned = "from the start of each" if self.feed is None else "at equal simulation times"
+        aligned = "at equal simulation times" if self._has_equal_times else "from the start of each"
         if self.history.layout.difference:
             return f"plotted: {', '.join(others)} minus {first}, {aligned}"
         styles = ["dashed", *["dotted"] * (len(others) - 1)]
@@ -307,6 +320,12 @@ class MainWindow(QtWidgets.QMainWindow):
             layout = self.history.layout
             changed = msgspec.structs.replace(layout, difference=not layout.difference)
             self.history.change(changed, "difference")
+
+    def toggle_alignment(self) -> None:
+        """Switch overlaid recordings between equal simulation times and equal starts."""
+        if len(self.sources) > 1:
+            other = "start" if self._has_equal_times else "time"
+            self.history.change(msgspec.structs.replace(self.history.layout, align=other), "times of overlaid runs")
 
     def default_plots(self) -> None:
         """Return to the default plots of the robot."""

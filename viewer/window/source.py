@@ -91,16 +91,23 @@ class Source:
         return found[0] + self.offset, found[1]
 
 
-def align(sources: list[Source]) -> None:
-    """Set the offsets of all sources so that all runs start at the same time as the first run.
+def align(sources: list[Source], by: str = "auto") -> bool:
+    """Set the offsets of all sources. Returns whether the runs have equal simulation times.
 
-    If the first run is live, all runs have equal simulation times instead, because the first state that a window
-    receives need not be the first of the run.
+    by  "time" for equal simulation times; "start" for starts at the same place of the time axis; "auto" for equal
+        simulation times if each run shares some with the first run, or if the first run is live, since the first state
+        that a window receives need not be the first of the run; otherwise for equal starts
     """
-    for source in sources[1:]:
+    for source in sources:
         source.offset = 0.0
-        if not sources[0].live:
-            source.offset = sources[0].span[0] - source.span[0]
+    first, last = sources[0].span
+    spans = [source.span for source in sources[1:]]
+    shares = all(start <= last and end >= first for start, end in spans)
+    if by == "time" or (by == "auto" and (shares or sources[0].live)):
+        return True
+    for source, (start, _) in zip(sources[1:], spans, strict=True):
+        source.offset = first - start
+    return False
 
 
 def difference(first: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:

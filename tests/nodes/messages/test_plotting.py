@@ -53,6 +53,21 @@ def test_numbers_and_vectors_become_floats(plotted: PlottedValues, refused: list
     assert refused == []
 
 
+def test_a_unit_belongs_to_its_name_and_one_that_is_no_short_text_is_refused(
+    plotted: PlottedValues, refused: list[str]
+) -> None:
+    plotted.add("x", 1.0, "rad/s")
+    plotted.add("y", 2.0)
+    assert plotted.take() == PlotValues(values={"x": 1.0, "y": 2.0}, units={"x": "rad/s"})
+    plotted.add("y", 2.0, "metres per second")
+    plotted.add("z", 3.0, 5)  # type: ignore[arg-type]
+    assert plotted.take() == PlotValues(values={"y": 2.0, "z": 3.0})
+    assert refused == [
+        f"the unit {unit!r} of {name!r} is not a text of at most 16 characters"
+        for unit, name in (("metres per second", "y"), ("5", "z"))
+    ]
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [

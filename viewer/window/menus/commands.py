@@ -56,6 +56,7 @@ COMMANDS = (
     Command("default_plots", "Plots", "Default plots", ("Ctrl+D",), separated=True),
     Command("docks.find_field", "Plots", "Find a field", ("Ctrl+F",), separated=True),
     Command("toggle_difference", "Plots", "Difference to the first recording", ("D",), separated=True),
+    Command("toggle_alignment", "Plots", "Overlaid runs: equal times or equal starts", ("A",)),
     Command("plots.clear_interval", "Plots", "Clear the selected interval", ("Esc",)),
     Command("events.next", "Plots", "Next event", ("]",), separated=True),
     Command("events.previous", "Plots", "Previous event", ("[",)),

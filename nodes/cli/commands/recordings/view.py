@@ -26,7 +26,7 @@ def view(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="One recording, or several to overlay in a window; without a file, the live launch is shown.",
+            help="One recording, or several to overlay; without a file, the live launch is shown.",
             show_default=False,
         ),
     ] = None,
@@ -35,7 +35,8 @@ def view(
         list[str] | None,
         typer.Option(
             "--plot",
-            help="What to plot: a field, such as outputs, or one of its curves, as outputs.NAME. Repeatable.",
+            help="What to plot: a field, such as outputs, one of its curves, as outputs.NAME, or a field of another "
+            "topic, as lqr/plot.values.error. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -68,9 +69,7 @@ def view(
         str | None,
         typer.Option("--theme", help="Colours: light or dark.", show_default="light; for a window the last choice"),
     ] = None,
-    layout: Annotated[
-        Path | None, typer.Option("--layout", help="A saved layout for the window or film.", show_default=False)
-    ] = None,
+    layout: Annotated[Path | None, typer.Option("--layout", help="A saved layout to show.", show_default=False)] = None,
     plane: Annotated[str, typer.Option("--plane", help="Viewing plane: auto, xy, xz, yz or space.")] = "auto",
     domain: Domain = None,
 ) -> None:
@@ -79,16 +78,13 @@ def view(
     file, others = (files[0], files[1:]) if files else (None, [])
     for each in files or ():
         require_recording(each)
-    if others and (png is not None or run is not None):
-        option = "--png draws" if png is not None else "--run selects a run of"
+    if others and run is not None:
         raise InputError(
-            f"{option} one recording, but {len(others) + 1} are named; name only one, or leave out --png and --run "
-            "to overlay all recordings in a window"
+            f"--run selects a run of one recording, but {len(others) + 1} are named; name only one, or leave out --run "
+            "to overlay all recordings"
         )
     if run is not None and file is None:
         raise InputError("--run selects a run of a recording; name the file of the recording")
-    if png is not None and layout is not None:
-        raise InputError("--png draws the automatic picture; --layout is for a window or a film")
     if png is not None and not png.absolute().parent.is_dir():
         raise InputError(f"--png {str(png)!r}: there is no folder {str(png.absolute().parent)!r}; create it first")
     if png is not None and png.suffix.lower() != ".png":
