@@ -136,7 +136,7 @@ def test_a_film_that_cannot_be_written_from_the_window_is_refused_in_one_line(
     assert "there is no folder" in told[1]
 
 
-def test_a_layout_is_shown_in_films_and_refused_for_pictures(
+def test_a_file_that_is_no_layout_is_refused_for_films_and_pictures(
     spatial: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], qapp: Any
 ) -> None:
     bad = tmp_path / "bad.json"
@@ -144,4 +144,4 @@ def test_a_layout_is_shown_in_films_and_refused_for_pictures(
     assert run(["view", str(spatial), "--mp4", str(tmp_path / "a.mp4"), "--layout", str(bad)]) == 2
     assert "is not a layout of the viewer" in capsys.readouterr().err
     assert run(["view", str(spatial), "--png", str(tmp_path / "a.png"), "--layout", str(bad)]) == 2
-    assert "--layout is for a window or a film" in capsys.readouterr().err
+    assert "is not a layout of the viewer" in capsys.readouterr().err

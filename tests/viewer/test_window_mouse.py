@@ -198,6 +198,10 @@ def test_the_cursor_shows_the_values_of_the_recording(window: MainWindow) -> Non
     sample = int(now / 1e-2 + 1e-9) * 1e-2
     assert f"{np.sin(sample):.5g}" in text  # yaw
     assert f"{np.cos(3.0 * sample):.5g}" in text  # pitch
+    others = [readout for readout in window.plots.other_readouts if not readout.isHidden()]
+    assert len(others) == len(window.plots.plots) - 1
+    rates = [f"{np.cos(sample):.5g}", f"{-3.0 * np.sin(3.0 * sample):.5g}"]
+    assert any(all(rate in readout.text() for rate in rates) for readout in others)
 
 
 def test_curves_are_added_and_removed(window: MainWindow, qtbot: Any) -> None:

@@ -40,11 +40,11 @@ class FileMenu:
 
     def save_layout_as(self) -> None:
         """Ask for a file, and write the layout to it."""
-        window, kinds = self._window, f"Layouts (*{SUFFIX})"
+        window, kinds = self._window, f"Layouts (*{SUFFIX} *.json)"
         path, _ = QtWidgets.QFileDialog.getSaveFileName(window, "Save layout", f"viewer{SUFFIX}", kinds)
         if not path:
             return
-        path = with_suffix(path, SUFFIX)
+        path = path if path.endswith(".json") else with_suffix(path, SUFFIX)
         plots, panels = window.plots.specs, window.docks.visible()
         layout = msgspec.structs.replace(window.history.layout, plots=plots, panels=panels, theme=palette.theme)
         try:

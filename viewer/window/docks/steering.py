@@ -97,6 +97,10 @@ class SteeringPanel(QtWidgets.QWidget):
         """
         if (state, live) == (self._state, self.pause.isEnabled()):
             return
+        if live and not self.pause.isEnabled():  # the launch may have begun with another speed than 1
+            self._calls.run(
+                lambda client: client.sim_status(), lambda status: self._show_speed(status.get("speed")), quiet=True
+            )
         self._state = state
         paused = state in ("paused", "stopped")
         self.pause.setText("Resume" if paused else "Pause")
@@ -265,6 +269,12 @@ class SteeringPanel(QtWidgets.QWidget):
         pace = f", speed {status['speed']:g}" if status.get("speed") is not None else ""
         self.message.setText(f"{service}: {status['state']} at t = {status['time']:.3f} s, step {status['tick']}{pace}")
         self.show_state(str(status["state"]), live=True)
+        self._show_speed(status.get("speed"))
+
+    def _show_speed(self, speed: float | None) -> None:
+        """Show the speed of the simulation, unless the user is typing another one."""
+        if speed is not None and not self.speed.lineEdit().hasFocus():
+            self.speed.setCurrentText(f"{speed:g}")
 
     def show_failure(self, text: str) -> None:
         """Show one line of text about a call that failed."""

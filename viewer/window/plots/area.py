@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -61,6 +62,7 @@ class PlotArea(QtWidgets.QWidget):
         self.canvas.dropped.connect(self._on_drop)
         self.canvas.scene().sigMouseMoved.connect(self._on_hover)
         self.readout = Readout(self.canvas)
+        self.other_readouts: list[Readout] = []  # of the plots without the pointer
         self.key, self.caption = QtWidgets.QLabel(), QtWidgets.QLabel()
         self.key.setObjectName("key")
         self.names = QtWidgets.QScrollArea()  # the key, which scrolls where it is longer than its share of the height
@@ -405,7 +407,7 @@ class PlotArea(QtWidgets.QWidget):
         self.hover(plot.box.mapSceneToView(position) if inside and plot is not None else None, place)
 
     def hover(self, point: Any, place: int | None) -> None:
-        """Show a cursor line in all plots, and the values of the curves of one plot at the cursor.
+        """Show a cursor line in all plots, and the values of their curves at the cursor.
 
         point  position (time, value) of the pointer in the plot with index `place`; None to hide the cursor line and
                the values
@@ -417,12 +419,24 @@ class PlotArea(QtWidgets.QWidget):
             plot.hover_line.setVisible(point is not None)
             if point is not None:
                 plot.hover_line.setPos(point.x())
-        text = ""
-        if point is not None and place is not None:
-            plot = self.plots[place]
-            text = readout_html(plot, self.sources, self._history.layout.difference, point.x(), point.y())
-        at = self.canvas.mapFromScene(self.plots[place or 0].box.mapViewToScene(point)) if text else None
-        self.readout.show_text(text, at, self.area.in_view)
+        others = [each for index, each in enumerate(self.plots) if index != place]
+        while len(self.other_readouts) < len(others):
+            self.other_readouts.append(Readout(self.canvas))
+        self._read(self.readout, None if place is None else self.plots[place], point, is_pointed=True)
+        for readout, other in zip_longest(self.other_readouts, others):
+            self._read(readout, other, point, is_pointed=False)
+
+    def _read(self, readout: Readout, plot: Plot | None, point: Any, is_pointed: bool) -> None:
+        """Show the values of a plot's curves at the cursor: beside the pointer, or at the top of the plot."""
+        text, at = "", None
+        if point is not None and plot is not None:
+            value = point.y() if is_pointed else plot.box.viewRange()[1][1]
+            differs = self._history.layout.difference
+            text = readout_html(plot, self.sources, differs, point.x(), value if is_pointed else None)
+            at = self.canvas.mapFromScene(plot.box.mapViewToScene(QtCore.QPointF(point.x(), value)))
+            if not is_pointed and not self.area.in_view.top() <= at.y() < self.area.in_view.bottom():
+                text = ""  # of a plot that is scrolled out of view
+        readout.show_text(text, at, self.area.in_view)
 
     def leaveEvent(self, event: Any) -> None:
         """Qt override: hide the cursor."""

@@ -50,12 +50,12 @@ def value_at(times: Floats, values: Floats, time: float) -> float:
     return float(values[place]) if place >= 0 else float("nan")
 
 
-def readout_html(plot: Plot, sources: Sequence[Source], differs: bool, time: float, pointer: float) -> str:
+def readout_html(plot: Plot, sources: Sequence[Source], differs: bool, time: float, pointer: float | None) -> str:
     """Rich text with the time, and the values at this time of the curves nearest to the pointer.
 
     Returns "" for a plot without curves.
 
-    pointer  position of the pointer on the value axis
+    pointer  position of the pointer on the value axis; None if the pointer is in another plot
     """
     found = []
     for drawn in plot.drawn(sources, differs):
@@ -65,12 +65,12 @@ def readout_html(plot: Plot, sources: Sequence[Source], differs: bool, time: flo
         value = value_at(*columns, time)
         if np.isfinite(value):
             drawn_at = float(plot.scaled(np.array([value]))[0])
-            distance = abs(drawn_at - pointer) if np.isfinite(drawn_at) else np.inf
+            distance = abs(drawn_at - (pointer or 0.0)) if np.isfinite(drawn_at) and pointer is not None else np.inf
             label = drawn.name if len(sources) == 1 else f"{drawn.name} {sources[drawn.source].label}"
             found.append((distance, drawn.color, label, value))
     if not found:
         return ""
-    nearest = min(found)[0]
+    nearest = min(found)[0] if pointer is not None else -1.0  # no curve is marked as the nearest
     kept = sorted(found)[:MOST_VALUES]
     kept.sort(key=lambda row: -row[3])
     rows = "".join(
@@ -80,7 +80,7 @@ def readout_html(plot: Plot, sources: Sequence[Source], differs: bool, time: flo
     )
     more = f"<tr><td colspan='2'>and {len(found) - len(kept)} more</td></tr>" if len(found) > len(kept) else ""
     muted = f"style='color:{theme.MUTED}'"
-    head = f"<tr><td {muted}>t</td><td align='right' {muted}>{time:.4f} s</td></tr>"
+    head = "" if pointer is None else f"<tr><td {muted}>t</td><td align='right' {muted}>{time:.4f} s</td></tr>"
     return f"<table cellspacing='0' style='font-size:9pt'>{head}{rows}{more}</table>"
 
 
