@@ -326,9 +326,9 @@ static armswing_value bytes_in(armswing_value value) {
 
 /* -- the client */
 
-typedef enum { DATA, SERVICE, STEP, REGISTRY, NEWS, SOURCE, ROLES } role;
+typedef enum { DATA, SERVICE, STEP, REGISTRY, NEWS, SOURCE, GRANT, ROLES } role;
 
-static const char *const SOCKET_TYPE[] = {"XPUB", "ROUTER", "ROUTER", "DEALER", "SUB", "SUB"};
+static const char *const SOCKET_TYPE[] = {"XPUB", "ROUTER", "ROUTER", "DEALER", "SUB", "SUB", "DEALER"};
 
 /* Kinds of connections that were rejected, as the registry counts them. */
 typedef enum { UNKNOWN_KEY, NO_KEY, NO_ZMTP, KINDS } rejection;
@@ -356,6 +356,7 @@ typedef struct { /* one ZMTP connection */
 typedef struct {
     char name[ARMSWING_NAME], address[ENDPOINT_SIZE];
     int64_t seq[TOPICS]; /* of the latest message by topic */
+    unsigned char owns[TOPICS]; /* whether it has registered the topic */
     int64_t retry_at;    /* ms; 0 while connected */
     int listed;
 } source;
@@ -380,6 +381,8 @@ struct armswing_client {
     int64_t check_at;
     int checked;         /* no entry of an ended process has this node's name */
     uint64_t removal_id; /* of the call that removed one */
+    char simulation[ENDPOINT_SIZE]; /* of the simulation's services */
+    int granted;                    /* index of the topic of commands for which the simulation was asked */
     int lockstep, participant, launched;
     connection **links;
     size_t n_links, links_capacity;
@@ -483,7 +486,7 @@ static void flush_link(connection *link) {
 /* The properties of our end of a connection, for its handshake. */
 static void put_metadata(buffer *to, role of) {
     put_property(to, "Socket-Type", SOCKET_TYPE[of]);
-    if (of == SERVICE || of == STEP || of == REGISTRY) put_property(to, "Identity", "");
+    if (of == SERVICE || of == STEP || of == REGISTRY || of == GRANT) put_property(to, "Identity", "");
 }
 
 /* Write a frame to a connection, encrypted to another computer. flags: 1 more frames follow, 4 a command. */
@@ -944,6 +947,39 @@ static void put_endpoints(const armswing_client *client, buffer *to) {
     for (i = 0; i < KINDS; i++) pack_text(to, KIND_NAME[i]), pack_integer(to, (int64_t)client->rejected[i]);
 }
 
+/* Ask the simulation to let a node outside of the launch file publish the commands that the registry has refused. */
+static int ask_for_grant(armswing_client *client, const char *refusal, size_t length) {
+    char text[512] = "", line[640] = "";
+    int i;
+    copy_text(text, sizeof text, refusal, length < sizeof text ? length : sizeof text - 1);
+    if (strstr(text, "no grant of the simulation") == NULL) return 0;
+    if (link_of(client, GRANT, 0) != NULL) return 1;
+    for (i = 0; i < client->n_topics; i++) {
+        if (!client->topics[i].published || !client->topics[i].full[0] || strstr(text, client->topics[i].full) == NULL)
+            continue;
+        client->granted = i;
+        if (strncmp(client->simulation, "tcp://", 6) == 0)
+            connect_remote(client, client->simulation, GRANT, 0, line, sizeof line);
+        else if (client->simulation[0])
+            connect_to(client, client->simulation + 6, GRANT, 0);
+        if (line[0]) refuse(client, client->topics[i].full, line);
+        return 1; /* without a connection, the next registration asks again */
+    }
+    return 0;
+}
+
+static void send_grant_call(armswing_client *client, connection *link) {
+    buffer to = {NULL, 0, 0, 0};
+    pack_map(&to, 3);
+    pack_text(&to, "id"), pack_integer(&to, (int64_t)++client->call_id);
+    pack_text(&to, "call"), pack_text(&to, "take_over");
+    pack_text(&to, "args"), pack_map(&to, 2);
+    pack_text(&to, "node"), pack_text(&to, client->name);
+    pack_text(&to, "topic"), pack_text(&to, client->topics[client->granted].full);
+    send_frames(link, to.data, to.size, NULL, 0);
+    free(to.data);
+}
+
 /* Call `register`, which renews the entry too, or `unregister`. */
 static void register_node(armswing_client *client, const char *call) {
     connection *link = link_of(client, REGISTRY, 0);
@@ -978,6 +1014,22 @@ static void register_node(armswing_client *client, const char *call) {
     free(to.data);
 }
 
+/* The simulation's reply to the call for a grant. */
+static void take_grant(armswing_client *client, connection *link, armswing_value reply) {
+    const head ok = head_of(armswing_get(reply, "ok"));
+    const char *text = "no reason";
+    size_t length = strlen(text);
+    link->broken = 1;
+    if (ok.kind != BOOL || ok.whole) {
+        register_node(client, "register");
+        return;
+    }
+    armswing_text(armswing_get(reply, "error"), &text, &length);
+    fprintf(stderr, "error: the simulation rejects '%s': %.*s\n", client->topics[client->granted].full,
+            (int)(length > 400 ? 400 : length), text);
+    client->stopping = 1, client->exit_code = 2;
+}
+
 static void take_reply(armswing_client *client, armswing_value reply) {
     const head ok = head_of(armswing_get(reply, "ok"));
     const char *text = "no reason";
@@ -990,6 +1042,7 @@ static void take_reply(armswing_client *client, armswing_value reply) {
         return;
     }
     armswing_text(armswing_get(reply, "error"), &text, &length);
+    if (ask_for_grant(client, text, length)) return;
     fprintf(stderr, "error: the registry refuses %s: %.*s\n", client->name, (int)(length > 400 ? 400 : length), text);
     client->stopping = 1, client->exit_code = 2;
 }
@@ -1049,7 +1102,7 @@ static void follow(armswing_client *client, int index) {
 }
 
 /* Note a publisher of a topic that the client wants. */
-static void note_source(armswing_client *client, const char *name, armswing_value endpoint) {
+static void note_source(armswing_client *client, const char *name, armswing_value endpoint, const unsigned char *owns) {
     char address[ENDPOINT_SIZE] = "";
     const char *text = "";
     size_t length = 0;
@@ -1068,6 +1121,7 @@ static void note_source(armswing_client *client, const char *name, armswing_valu
         client->n_sources++;
     }
     client->sources[i].listed = 1;
+    memcpy(client->sources[i].owns, owns, sizeof client->sources[i].owns);
     if (strcmp(client->sources[i].address, address) != 0) { /* a new process */
         connection *link = link_of(client, SOURCE, i);
         if (link != NULL) link->broken = 1;
@@ -1126,23 +1180,26 @@ static void take_news(armswing_client *client, armswing_value news) {
     for (i = 0; i < armswing_length(nodes) && entry.at != NULL; i++, entry = armswing_next(entry)) {
         const armswing_value topics = armswing_get(entry, "publishes");
         armswing_value at = armswing_first(topics);
+        const int here = armswing_is_text(armswing_get(entry, "host"), client->host);
+        const armswing_value endpoints = armswing_get(entry, here ? "endpoints" : "remote_endpoints");
         char name[ARMSWING_NAME];
         const char *text;
         size_t length;
+        unsigned char owns[TOPICS] = {0};
         int wanted = 0;
         if (!armswing_text(armswing_get(entry, "name"), &text, &length) ||
             !copy_text(name, sizeof name, text, length) || strcmp(name, client->name) == 0)
             continue;
+        if (strcmp(name, "sim") == 0 && armswing_text(armswing_get(endpoints, "service"), &text, &length) && length > 6)
+            copy_text(client->simulation, sizeof client->simulation, text, length);
         if (!client->launched && client->robot[0] == '\0' && strcmp(name, "sim") == 0) find_robot(client, entry);
-        for (j = 0; j < armswing_length(topics) && at.at != NULL && !wanted; j++, at = armswing_next(at))
+        for (j = 0; j < armswing_length(topics) && at.at != NULL; j++, at = armswing_next(at))
             if (armswing_text(at, &text, &length)) {
                 const int index = subscription(client, text, length);
-                wanted = index >= 0 && wants_stream(client, index, name);
+                if (index >= 0) owns[index] = 1;
+                wanted = wanted || (index >= 0 && wants_stream(client, index, name));
             }
-        if (wanted) {
-            const int here = armswing_is_text(armswing_get(entry, "host"), client->host);
-            note_source(client, name, armswing_get(armswing_get(entry, here ? "endpoints" : "remote_endpoints"), "data"));
-        }
+        if (wanted) note_source(client, name, armswing_get(endpoints, "data"), owns);
     }
     for (k = 0; k < client->n_sources; k++)
         if (!client->sources[k].listed) {
@@ -1483,6 +1540,28 @@ static void take_event(armswing_client *client, armswing_value event) {
             (int)(length > 400 ? 400 : length), detail);
 }
 
+/* Whether a message names the node that sent it. */
+static int is_about(const source *from, armswing_value name) {
+    const char *slash = strrchr(from->name, '/');
+    return armswing_is_text(name, from->name) || (slash != NULL && armswing_is_text(name, slash + 1));
+}
+
+/* Whether a node may publish a message: it has registered the topic, or the topic is shared and the message is about
+ * the node itself. */
+static int may_publish(const source *from, const topic *of, int owned, armswing_value payload) {
+    static const char *const own[] = {"set", "reload", "estop", "estop_released", "guard_clamp", "guard_rejected",
+                                      "guard_stop", "guard_acknowledged"};
+    const char *slash = strrchr(of->full, '/');
+    size_t i;
+    if (strcmp(of->full, "status") == 0) return is_about(from, armswing_get(payload, "node"));
+    if (strcmp(of->full, "clock") == 0) return is_about(from, armswing_get(payload, "asker"));
+    if (owned || slash == NULL || strcmp(slash, "/event") != 0) return owned;
+    for (i = 0; i < sizeof own / sizeof *own; i++)
+        if (armswing_is_text(armswing_get(payload, "kind"), own[i]))
+            return is_about(from, armswing_get(payload, "node"));
+    return 0;
+}
+
 static void take_stream(armswing_client *client, connection *link, const unsigned char *name, size_t length,
                         armswing_value payload) {
     source *from = &client->sources[link->source];
@@ -1493,12 +1572,18 @@ static void take_stream(armswing_client *client, connection *link, const unsigne
         link->confirmed = 1;
         return;
     }
-    if (length == strlen(client->event_topic) && memcmp(name, client->event_topic, length) == 0 && is_whole(payload))
+    if (strcmp(from->name, "sim") == 0 && length == strlen(client->event_topic) && memcmp(name, client->event_topic, length) == 0 && is_whole(payload))
         take_event(client, payload);
     index = subscription(client, (const char *)name, length);
     if (index < 0) return; /* ZeroMQ matches prefixes */
     if ((size_t)(payload.end - payload.at) > LARGEST_MESSAGE || !is_whole(payload) || head_of(payload).kind != MAP) {
         refuse(client, client->topics[index].full, "not a message");
+        return;
+    }
+    if (!may_publish(from, &client->topics[index], from->owns[index], payload)) {
+        char line[ARMSWING_NAME + 64] = "";
+        join_text(line, sizeof line, "from node '", from->name, "', to which the topic does not belong", (char *)NULL);
+        refuse(client, client->topics[index].full, line);
         return;
     }
     armswing_integer(armswing_get(payload, "seq"), &seq);
@@ -1567,6 +1652,9 @@ static void take_message(armswing_client *client, connection *link, const frame 
     case REGISTRY:
         if (count == 1) take_reply(client, payload);
         break;
+    case GRANT:
+        if (count == 1) take_grant(client, link, payload);
+        break;
     case NEWS:
         if (count == 2 && is_whole(payload)) take_news(client, payload);
         break;
@@ -1579,6 +1667,7 @@ static void take_message(armswing_client *client, connection *link, const frame 
 static void after_handshake(armswing_client *client, connection *link) {
     link->ready = 1;
     if (link->role == REGISTRY) register_node(client, "register");
+    else if (link->role == GRANT) send_grant_call(client, link);
     else if (link->role == NEWS) send_frames(link, "\x01registry", 9, NULL, 0);
     else if (link->role == SOURCE) subscribe(client, link);
 }
