@@ -316,16 +316,16 @@ def _follow(subscriber: Subscriber, entries: list[NodeEntry]) -> None:
     topics = subscriber.topics
     wants_all = topics is None or any(topic.rpartition("/")[2] == "event" for topic in topics)
     speaking = {
-        entry.name: entry.endpoints["data"]
+        entry.name: entry
         for entry in entries
         if "data" in entry.endpoints
         and (wants_all or topics is None or not topics.keys().isdisjoint([*entry.publishes, "status"]))
     }
     for name in [name for name in subscriber.connections if name not in speaking]:
         subscriber.disconnect(name)
-    for name, endpoint in speaking.items():
+    for name, entry in speaking.items():
         try:
-            subscriber.connect(name, endpoint)
+            subscriber.connect(name, entry.endpoints["data"], entry.publishes)
         except AddressError as error:
             subscriber.refusals.refuse(name, str(error))
 

@@ -22,7 +22,8 @@ from nodes.plan.key_checks import choices
 from nodes.transport.bus import Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
 from nodes.transport.host_config import read_host_config
-from nodes.transport.registry import NodeEntry
+from nodes.transport.ownership import message_refusal
+from nodes.transport.registry import NodeEntry, NotGranted
 from nodes.transport.registry_link import RegistryLink
 from nodes.transport.sockets import AddressError
 from sim_core.support.suggestion import did_you_mean
@@ -47,6 +48,9 @@ def publish(
     if lookup(topic) is None:
         _refuse(topic, domain)
     message = parse_message(topic, text)
+    name = f"pub_{os.getpid()}"
+    if line := message_refusal(name, [topic], topic, encode(message, topic)):
+        raise InputError(f"topic {topic!r} has messages of each node about itself; this one is {line}")
     with Client(domain) as client:
         if isinstance(message, JointCommand):
             _check_commandable(client, topic)
@@ -56,12 +60,11 @@ def publish(
         greet(
             f"{topic}: {_in_words(message)} at {rate_hz:g} Hz {how_long}; {who if listeners else 'no node subscribes'}"
         )
-        return _publish(client, topic, message, rate_hz, count)
+        return _publish(client, name, topic, message, rate_hz, count)
 
 
-def _publish(client: Client, topic: str, message: Message, rate_hz: float, count: int) -> int:
+def _publish(client: Client, name: str, topic: str, message: Message, rate_hz: float, count: int) -> int:
     domain = client.domain
-    name = f"pub_{os.getpid()}"
     remote_endpoint = read_host_config(domain).remote_endpoint
     publisher = Publisher(
         zmq.Context.instance(), name, ipc_endpoint(domain, f"{name}.data"), remote_endpoint=remote_endpoint
@@ -85,7 +88,10 @@ def _publish(client: Client, topic: str, message: Message, rate_hz: float, count
 
     try:
         entry.remote_endpoints = {"data": publisher.remote_endpoint} if remote_endpoint else {}
-        link.keep(entry)
+        try:
+            link.keep(entry)
+        except NotGranted as error:
+            raise UnavailableError(str(error)) from None
         with suppress(KeyboardInterrupt):
             wait(0.5)  # lets subscribers connect before the first message
             while not count or sent < count:
@@ -119,7 +125,7 @@ class SimulationFeedback:
         for entry in client.nodes():
             if state in entry.publishes:
                 with suppress(AddressError):
-                    self._subscriber.connect(entry.name, entry.endpoints["data"])
+                    self._subscriber.connect(entry.name, entry.endpoints["data"], entry.publishes)
 
     def receive(self) -> None:
         """Process all messages received since the last call."""

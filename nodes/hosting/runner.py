@@ -396,6 +396,7 @@ class Runner:
             **self._hosted.gate.counters,
             **self._hosted.node.counters,
         }
+        self._session.status.forged = dict(links.subscriber.forged)
         self._session.status.figures = dict(self._hosted.node.figures)
         self._session.status.verdict = self._hosted.verdict
         self._session.status.emergency = self._hosted.emergency

@@ -158,6 +158,19 @@ class NodeSession:
         if self._link is not None:
             self._link.announce(topic)
 
+    def grant(self, topic: str, node: str, done: Callable[[], None]) -> None:
+        """Tell the registry that a node outside of the plan may publish commands on `topic`.
+
+        done  function that is called, on another thread, when the registry knows it
+        """
+        if self._link is not None:
+            self._link.grant(topic, node, done)
+
+    def revoke(self, node: str) -> None:
+        """Tell the registry that a node outside of the plan may no longer publish commands."""
+        if self._link is not None:
+            self._link.revoke(node)
+
     @property
     def status_is_due(self) -> bool:
         """Whether the status changed, or half a second has passed since its last publication."""

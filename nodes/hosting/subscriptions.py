@@ -83,19 +83,22 @@ class Subscriptions:
             nodes, self._offered = self._offered, None
         if nodes is None:
             return []
-        wanted = {node.name: node.endpoints["data"] for node in nodes if self._concerns(node)}
+        wanted = {node.name: node for node in nodes if self._concerns(node)}
         gone = []
         for source, connection in list(self.subscriber.connections.items()):
-            if wanted.get(source) != connection.endpoint:
+            node = wanted.get(source)
+            if node is not None and node.endpoints["data"] == connection.endpoint:
+                connection.permit(node.publishes)
+            else:
                 self._take_rest(connection, take, LAST_WORDS_S if self._keeps_all else 0.0)
                 self._pending += connection.arrivals.pending.items()
                 poller.unregister(connection.socket)
                 self._forget(_descriptor(connection))
                 self.subscriber.disconnect(source)
                 gone.append(source)
-        for source, endpoint in wanted.items():
+        for source, node in wanted.items():
             if source not in self.subscriber.connections:
-                self._connect(source, endpoint, poller)
+                self._connect(node, poller)
         return gone
 
     def _concerns(self, node: NodeEntry) -> bool:
@@ -104,11 +107,11 @@ class Subscriptions:
         topics = self.subscriber.topics
         return topics is None or any(topic in topics for topic in node.publishes)
 
-    def _connect(self, source: str, endpoint: str, poller: zmq.Poller) -> None:
+    def _connect(self, node: NodeEntry, poller: zmq.Poller) -> None:
         try:
-            connection = self.subscriber.connect(source, endpoint)
+            connection = self.subscriber.connect(node.name, node.endpoints["data"], node.publishes)
         except ValueError as error:
-            log.warning("%s: cannot subscribe to %s: %s", self._owner, source, error)
+            log.warning("%s: cannot subscribe to %s: %s", self._owner, node.name, error)
             return
         poller.register(connection.socket, zmq.POLLIN)
         self._connections[_descriptor(connection)] = connection

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 import zmq
@@ -16,6 +16,7 @@ import zmq
 from nodes.hosting.hosted import EncodedMessage, HostedNode
 from nodes.messages.codec import LATEST_S
 from nodes.transport.bus import Context, Publisher
+from nodes.transport.ownership import is_shared, message_refusal, note_forged
 from nodes.transport.rejections import RejectionLog
 from nodes.transport.security.peers import peer_of
 from nodes.transport.security.permissions import turn_refusal
@@ -168,6 +169,8 @@ class RemotePort:
     message is lost. Plotted values of such a participant are passed on at its next turn.
 
     publishes   False for a lossless node that publishes nothing but its status and plotted values
+    topics      topics that the node has registered; its messages on other topics are dropped and counted in `forged`.
+                None: all messages are accepted
     state       latest encoded state of the node that a reply contained
     deadline_s  longest wait for a reply (s)
     seq         number of the latest turn. A port that replaces another port to the same node continues the other port's
@@ -185,8 +188,12 @@ class RemotePort:
         lossless: bool = False,
         deadline_s: float = 1.0,
         seq: int = 0,
+        topics: Collection[str] | None = None,
     ) -> None:
         self.name = name
+        self.forged: dict[str, int] = {}
+        self._topics = topics
+        self._accepted: set[str] = set()  # topics of which every message is accepted
         self.decimation = decimation
         self.lossless = lossless
         self.refusals = RejectionLog(name)
@@ -274,12 +281,28 @@ class RemotePort:
             if reply.seq == self.seq:
                 self._awaited = False
                 self.state = reply.state or self.state
-                return reply.messages
+                return self._permitted(reply.messages)
             if reply.seq < self.seq and self._repeats:
                 self._repeats -= 1
                 continue
             self.refusals.refuse("(turn)", f"received a reply to turn {reply.seq}; expected one to turn {self.seq}")
         raise self._silent()
+
+    def _permitted(self, messages: list[EncodedMessage]) -> list[EncodedMessage]:
+        """The messages on topics that the node may publish."""
+        if self._topics is None or all(topic in self._accepted for topic, _ in messages):
+            return messages
+        kept = []
+        for topic, payload in messages:
+            line = "" if topic in self._accepted else message_refusal(self.name, self._topics, topic, payload)
+            if line:
+                self.refusals.refuse(topic, line)
+                note_forged(self.forged, self.name, topic)
+                continue
+            kept.append((topic, payload))
+            if not is_shared(topic, self._topics):
+                self._accepted.add(topic)
+        return kept
 
     def _repeat(self) -> None:
         """Send the latest request again, because the request or the reply may have been lost.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from nodes.messages.topics import GLOBAL_TOPICS, NODE_TOPICS, lookup, resolve
+from nodes.messages.topics import GLOBAL_TOPICS, NODE_TOPICS, lookup, node_topic, resolve
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.loading import load_class
 from sim_core.support.suggestion import nearest
@@ -83,6 +83,21 @@ def connections(members: Sequence[Member]) -> list[Connection]:
         )
         for topic in dict.fromkeys([*named, *subscribed])
     ]
+
+
+def owners_of(plan: Plan) -> dict[str, set[str]]:
+    """{topic: names of the nodes that may publish it}, for the topics that a node of the plan publishes.
+
+    The table also has the commands of robots that no node of the plan commands, with an empty set, and the plotted
+    values of each node.
+    """
+    owners: dict[str, set[str]] = {f"{view.sim.robot_name}/command": set() for view in plan.views}
+    for each in connections(members_of(plan)):
+        if each.publishers:
+            owners[each.topic] = set(each.publishers)
+    for node in plan.nodes:
+        owners[node_topic("plot", plan.robot_of(node.namespace), node.local_name)] = {node.name}
+    return owners
 
 
 def unpublished(plan: Plan) -> list[str]:

@@ -19,7 +19,7 @@ import msgspec
 
 from nodes.launching.display import Display, NodeLine
 from nodes.launching.fork_server import fork_server
-from nodes.launching.graph import unpublished
+from nodes.launching.graph import owners_of, unpublished
 from nodes.launching.hosts.own_address import check_own_address
 from nodes.launching.hosts.remote_nodes import RemoteNodes, digests, host_config_of
 from nodes.launching.logs import RunLog
@@ -89,7 +89,7 @@ def launch_plan(
     check_own_address(plan, plan.sim.host)
     notes = [*notes, *unpublished(plan)]
     with (
-        Registry(plan.domain, host_config=host_config_of(plan, plan.sim.host)) as registry,
+        Registry(plan.domain, host_config=host_config_of(plan, plan.sim.host), owners=owners_of(plan)) as registry,
         contextlib.ExitStack() as stack,
     ):
         observer = Observer(plan.domain)
@@ -295,7 +295,7 @@ class Launch:
         for name in self._names:
             if name in self._observer.status:
                 status = self._observer.status[name]
-                self._note_losses(name, status.counters, status.refusal)
+                self._note_losses(name, status.counters, status.refusal, status.forged)
                 self._note_work(name, status.figures, status.verdict)
                 self._note_guard(name, status.guard)
                 self._note_limited(name, status.counters, status.limited)
@@ -313,9 +313,9 @@ class Launch:
                     self._note_refused(answer)
                     own = {f"rejected_connections_{kind}": n for kind, n in answer.get("rejected_here", {}).items()}
                     counters = {**answer, "refused": answer["frames_refused"], **own}
-                    self._note_losses(name, counters, answer["last_refusal"])
+                    self._note_losses(name, counters, answer["last_refusal"], answer.get("forged", {}))
                 elif service == "status":
-                    self._note_losses(name, answer["counters"], answer["refusal"])
+                    self._note_losses(name, answer["counters"], answer["refusal"], answer.get("forged", {}))
                     self._note_unsaid(name, answer["refusal"])
                     self._note_work(name, answer["figures"], msgspec.convert(answer["verdict"], Verdict | None))
                     self._note_guard(name, msgspec.convert(answer.get("guard"), GuardStops | None))
@@ -377,7 +377,7 @@ class Launch:
         if name in self._commanders and not self._accepted.get(name) and topic in commands:
             self.summary.refused_commands.setdefault(name, reason)
 
-    def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str) -> None:
+    def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str, forged: Mapping[str, int]) -> None:
         failed = self._failure is not None and self._failure.name == name
         is_silent = name in self._publishers and counters.get("sent") == 0 and not failed
         mine = self._registry.rejected_by_kind
@@ -392,6 +392,7 @@ class Launch:
             restarts=self._supervisor.children[name].restarts if name in self._supervisor.children else 0,
             heard_in_silence=counters.get("received", 0) if is_silent else 0,
             last_refusal=refusal,
+            forged=dict(forged),
         )
 
     def _finish(self) -> None:

@@ -126,7 +126,7 @@ class Observer:
         """Connect to a node. Returns False for an invalid address, which is logged once."""
         endpoint = entry.endpoints["data"]
         try:
-            subscriber.connect(entry.name, endpoint)
+            subscriber.connect(entry.name, endpoint, entry.publishes)
         except AddressError as error:
             if self._deaf_to.get(entry.name) != endpoint:
                 self._deaf_to[entry.name] = endpoint

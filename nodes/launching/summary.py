@@ -51,6 +51,7 @@ class ListenerLoss(msgspec.Struct, kw_only=True):
                       None if the link loses no messages
     on_link           number of messages on the emulated link, including the lost messages
     refused           number of messages rejected
+    forged            {"TOPIC from NODE": number of messages rejected because the topic does not belong to NODE}
     restarts          number of restarts of the node's process
     last_refusal      topic and reason of the last rejected message
     heard_in_silence  number of messages received by a node that declares topics but published nothing in the whole run
@@ -63,6 +64,7 @@ class ListenerLoss(msgspec.Struct, kw_only=True):
     heard_in_silence: int = 0
     dropped: int | None = None
     on_link: int = 0
+    forged: dict[str, int] = {}
 
 
 class Load(msgspec.Struct, kw_only=True):
@@ -326,6 +328,10 @@ class Summary(msgspec.Struct, kw_only=True):
             if loss.refused:
                 last = f", the last on {loss.last_refusal}" if loss.last_refusal else ""
                 yield "messages rejected", f"{name} {loss.refused}{last}"
+        for name, loss in self.nodes.items():
+            if loss.forged:
+                which = ", ".join(f"{count} on topic {forged}" for forged, count in loss.forged.items())
+                yield "forged messages", f"{name} rejected {which}"
         if self.rejected_connections:
             kinds = [
                 f"{count} {REJECTED_KINDS.get(kind, kind)}"

@@ -281,11 +281,11 @@ class Event(Message, kw_only=True):
             disconnected, and its last command stays in force); "cut" (the command was limited to a joint's range;
             published once). Limits of a driver's commands (table `guard` of the node): "guard_clamp" (`part` is the
             joint, `key` the limit, `old` the commanded value, `new` the value passed on); "guard_rejected",
-            "guard_stop" and "guard_acknowledged" (`key` is the cause). Other: "clock_step" (the clock of `node`
-            jumped); "step_too_large" (the step size is too large for the robot's fastest mode); "energy_departure" (the
-            energy error exceeds 1 % of the run's energies, or has doubled since the last such event); "constraint_gap"
-            (a guard switched on a violated constraint); "estop" and "estop_released" (an emergency stop of all
-            actuators begins and ends)
+            "guard_stop" and "guard_acknowledged" (`key` is the cause). Other: "take_over" (`node`, which is not
+            in the launch file, may command actuators); "clock_step" (the clock of `node` jumped); "step_too_large" (the
+            step size is too large for the robot's fastest mode); "energy_departure" (the energy error exceeds 1 % of
+            the run's energies, or has doubled since the last such event); "constraint_gap" (a guard switched on a
+            violated constraint); "estop" and "estop_released" (an emergency stop of all actuators begins and ends)
     before  state before a change of constraint mode, coordinates then velocities
     after   state after a change of constraint mode, coordinates then velocities
     energy  energy lost in the change of constraint mode, J
@@ -404,6 +404,8 @@ class Status(Message, kw_only=True):
     limited   one line about the latest command that the node's guard changed or did not pass on; "" if there was no
               such command
     emergency  reason of the emergency stop in force at this node; "" if there is no emergency stop
+    forged     {"TOPIC from NODE": number of messages that this node dropped because the topic does not belong to NODE};
+               the counter "refused" includes them
     """
 
     node: str = ""
@@ -417,6 +419,7 @@ class Status(Message, kw_only=True):
     guard: GuardStops | None = None
     limited: str = ""
     emergency: str = ""
+    forged: dict[str, int] = {}
 
 
 class Residual(Message, kw_only=True):

@@ -92,6 +92,8 @@ def _check(plan: Plan, tables: Tables, host: str | None, only: str | None) -> li
                     _check_commands(names, actuators[commanded], others, node.name, str(where), guards)
         except ValueError as error:
             raise error if isinstance(error, PlanError) else PlanError(f"{in_params}: {error}") from None
+    for view in plan.views:
+        view.commanders = commanders.get(f"{view.sim.robot_name}/command", {})
     check_recorded_files(classes, plan, {entry.name: entry for entry in tables.nodes})
     if only is None:
         places = {entry.name: entry.source for entry in tables.nodes}

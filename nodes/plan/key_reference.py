@@ -81,7 +81,7 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "[[groups]]": Group,
     "[[include]]": Include,
 }
-NOT_IN_A_FILE = {"": ("sim", "nodes", "milestones", "folder", "simulations"), "[sim]": ("namespace",)}
+NOT_IN_A_FILE = {"": ("sim", "nodes", "milestones", "folder", "simulations", "commanders"), "[sim]": ("namespace",)}
 
 
 def docstring_of(kind: Any) -> tuple[str, str, dict[str, str]]:

@@ -253,6 +253,7 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
                  jitter and loss measured in that run; --timing-from overrides it
     folder      folder from which relative paths of `run` are resolved first
     simulations plans of included simulations, by namespace
+    commanders  {actuator of the robot: node that commands it}, set by the check of the plan
     """
 
     name: str
@@ -266,6 +267,7 @@ class Plan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     folder: str = "."
     hosts: dict[str, str] = {}
     simulations: dict[str, Plan] = {}
+    commanders: dict[str, str] = {}
 
     @property
     def views(self) -> list[Plan]:

@@ -25,6 +25,9 @@ Joints = Callable[[], tuple[Any, Any]]  # positions and velocities of the joints
 class Actuation:
     """The actuators of one simulation. Each actuator is commanded by at most one node at a time.
 
+    planned       {actuator: node of the plan that commands it}; no other node may command it, also while this node is
+                  silent or has left. All other actuators are free: the first node that commands one has it until it is
+                  silent or leaves
     watchdog_s    longest permitted time without a command from a commanding node, s; None for no watchdog
     hold          whether the safe mode of the actuators holds positions; otherwise it sets efforts to zero
     servos        servo loops, which keep the latest command of each actuator
@@ -39,7 +42,9 @@ class Actuation:
     cut           (node, message) for each node's first command of a position beyond a joint's limits
     """
 
-    def __init__(self, simulation: Simulation, watchdog_s: float | None, hold: bool) -> None:
+    def __init__(
+        self, simulation: Simulation, watchdog_s: float | None, hold: bool, planned: Mapping[str, str] | None = None
+    ) -> None:
         mechanism, readings = simulation.system.mechanism, simulation.readings
         self._simulation = simulation
         self.servos = Servos(mechanism, simulation.step_s)
@@ -48,6 +53,7 @@ class Actuation:
         self.safe: set[str] = set()
         self.trips = 0
         self.commands = 0
+        self._planned = planned or {}
         self._owners: dict[str, str] = {}
         self._gone: set[str] = set()
         self.by_hand: set[str] = set()
@@ -169,12 +175,31 @@ class Actuation:
     def _objection(self, source: str, command: JointCommand) -> str:
         if reason := self.servos.objection(command.mode, command.name):
             return reason
-        for name in command.name:
-            owner = self._owners.get(name, source)
-            if owner != source and owner not in self._gone:
-                has = "the actuators" if self.commanded_by == owner else f"actuator {name!r}"
+        for name in command.name if source != HAND else ():
+            if (owner := self._owner_against(source, name)) is not None:
+                has = "the actuators" if self.commanded_by in (owner, None) else f"actuator {name!r}"
                 return f"{source!r} commands, but {owner!r} has {has}"
         return ""
+
+    def _owner_against(self, source: str, name: str) -> str | None:
+        """Node for which an actuator is reserved against commands of `source`; None if `source` may command it."""
+        if (planned := self._planned.get(name)) is not None:
+            return planned if planned != source else None
+        owner = self._owners.get(name, source)
+        return owner if owner != source and owner not in self._gone else None
+
+    def free_actuators(self, source: str) -> list[str]:
+        """Names of the actuators that a node outside of the plan may command now.
+
+        Raises ValueError, which names a commanding node, if there are none.
+        """
+        names = [actuator.name for actuator in self._simulation.system.mechanism.actuators]
+        owners = [self._owner_against(source, name) for name in names]
+        free = [name for name, owner in zip(names, owners, strict=True) if owner is None]
+        if names and not free:
+            has = "the actuators" if len(set(owners)) == 1 else f"actuator {names[0]!r}"
+            raise ValueError(f"{source!r} commands, but {owners[0]!r} has {has}")
+        return free
 
     def forget(self, source: str) -> None:
         """Release the actuators of a node that left, for other nodes to command."""

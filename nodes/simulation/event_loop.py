@@ -252,6 +252,7 @@ class SimHost:
             self._nodes_changed = False
             for source in self._subscriptions.update(self._poller, self._take_command):
                 self._server.forget(source)
+                self._session.revoke(source)
         session, server = self._session, self._server
         session.publisher.notify()
         if server.state != session.status.state:
@@ -319,12 +320,22 @@ class SimHost:
         measured = {**server.timing(), **self._pacer.timing()}
         session.status.timing = {name: value for name, value in measured.items() if value is not None}
         session.status.refusal = last_of(*self._refusals)
+        session.status.forged = self._forged
         session.publish_status(server.time)
 
     @property
     def _refusals(self) -> tuple[RejectionLog, ...]:
         ports = [port.refusals for _, port in self._ports.values()]
         return self._server.refusals, self._subscriptions.subscriber.refusals, *self._session.refusals, *ports
+
+    @property
+    def _forged(self) -> dict[str, int]:
+        """Numbers of messages that were dropped because their topics do not belong to the senders."""
+        forged = dict(self._subscriptions.subscriber.forged)
+        for _, port in self._ports.values():
+            for key, count in port.forged.items():
+                forged[key] = forged.get(key, 0) + count
+        return forged
 
     # -- participants
 
@@ -368,6 +379,7 @@ class SimHost:
                 lossless=entry.lossless,
                 deadline_s=self._plan.sim.deadline_ms * 1e-3,
                 seq=turns.get(node.name, 0),
+                topics=entry.publishes,
             )
             self._ports[node.name] = (wanted[node.name], port)
         ports = [port for _, port in self._ports.values()]
@@ -398,6 +410,9 @@ class SimHost:
         if name == "step" and line is None and self._stepping is None:
             self._stepping = request  # replied to when the steps are taken
             self._step_until = time.monotonic() + STEP_REPLY_S
+        elif name == "take_over" and line is None:  # replied to when the registry knows the grant
+            args = request.call.args
+            self._session.grant(args["topic"], args["node"], lambda: self._reply(request, result, None))
         else:
             self._reply(request, result, line)
 
@@ -414,6 +429,7 @@ class SimHost:
                 "scheduling": self._scheduling,
                 "frames_refused": sum(each.count for each in self._refusals),
                 "last_refusal": last_of(*self._refusals),
+                "forged": self._forged,
                 "lost": self._subscriptions.lost,
                 "dropped": self._scheduler.dropped if self._scheduler is not None else {},
                 "emergency_stops": self._stop_calls.count,

@@ -92,7 +92,10 @@ class SimServer:
         self._poses_every = max(round(1.0 / (sim.poses_hz * sim.step_s)), 1)
         self._last_tick = None if plan.duration_s is None else round(plan.duration_s / sim.step_s)
         self._step_s, self._watchdog_s = sim.step_s, sim.watchdog_s
-        self.actuation = Actuation(self.simulation, self._watchdog_s, hold=sim.safe_mode == "hold")
+        planned = {} if sim.mode == "lockstep" else plan.commanders  # in lockstep, other nodes cannot command
+        planned = {name: node.removeprefix(self._within) for name, node in planned.items()}
+        self.actuation = Actuation(self.simulation, self._watchdog_s, sim.safe_mode == "hold", planned)
+        self._granted: list[str] = []  # nodes outside of the plan that may publish commands
         self._pushes = Pushes(self.simulation)
         self._payloads = Payloads(self.simulation, self.actuation.joints.update, self._topics, self._stamper)
         self._fresh = fresh_states(self._watchdog_s if self._realtime else None, self._state_every * self._step_s)
@@ -120,6 +123,7 @@ class SimServer:
             "push": self._push,
             "hand_command": self._hand_command,
             "give_back": self._give_back,
+            "take_over": self._take_over,
             "reset": self._reset,
             "estop": self._emergency_stop,
             "release": self._release,
@@ -341,6 +345,8 @@ class SimServer:
         """Record that a node left, so that other nodes may command its actuators. May be called from any thread."""
         source = source.removeprefix(self._within)
         self.actuation.forget(source)
+        if source in self._granted:
+            self._granted.remove(source)
         self._command_events.gone.append(source)
 
     def refuse(self, topic: str, reason: str) -> None:
@@ -403,6 +409,7 @@ class SimServer:
             "restore": ["state"],
             "estop": ["reason"],
             "hand_command": ["mode", "name", "value"],
+            "take_over": ["node", "topic"],
             "push": ["body", "force", "point", "duration_s"],
         }.get(name, [])
         known_names(args, takes, name)
@@ -491,6 +498,30 @@ class SimServer:
         """End the user's commands to actuators, so that nodes can command these actuators again."""
         if names := self.actuation.give_back(self._joints):
             self.publish_events([Event(kind="hand_back", detail=f"the user no longer commands {', '.join(names)}")])
+
+    def _take_over(self, node: Any = None, topic: Any = None) -> list[str]:
+        """Allow a node outside of the plan to publish commands; return the actuators that it may command now."""
+        commands = f"{self.robot}/command"
+        if not isinstance(node, str) or not node or topic != commands:
+            raise ValueError(
+                f"take_over: the arguments 'node' and 'topic' are {node!r} and {topic!r}; pass the name of the node "
+                f"and the topic {commands!r}"
+            )
+        if self.plan.sim.mode == "lockstep":
+            raise ValueError(
+                "in lockstep the simulation accepts commands only from nodes of its launch file; add the node there"
+            )
+        source = node.removeprefix(self._within)
+        try:
+            free = self.actuation.free_actuators(source)
+        except ValueError as error:
+            self.refuse(commands, str(error))
+            raise
+        if source not in self._granted:
+            self._granted.append(source)
+            line = f"node {source!r} may now command {', '.join(free)}"
+            self._publish("event", Event(kind="take_over", node=source, detail=line))
+        return free
 
     def _emergency_stop(self, reason: Any = "") -> str:
         """Put all actuators into their safe mode now, and refuse commands until the service `release` is called."""
@@ -641,6 +672,7 @@ class SimServer:
             "energy": self.simulation.energy(),
             "energy_drift": self._energy_drift,
             "milestones": dict(self.milestones.reached),
+            "granted": sorted(self._granted),
             "safe_since": self._command_events.safe_since if self.actuation.safe else None,
             "emergency_stop": self.emergency,
             "step_too_large": too_large.line if (too_large := self.simulation.step_too_large) else "",

@@ -13,6 +13,8 @@ SERVICES = {
     "hand_command": "mode, name, value: command actuators in place of the nodes, with the fields of JointCommand; ends "
     "3 s after the last call",
     "give_back": "end all commands of `hand_command`, so that the nodes command these actuators again",
+    "take_over": "node, topic: allow a node outside of the launch file to publish commands on ROBOT/command, for "
+    "actuators that no other node commands",
     "reset": "set the robot back to its start, and simulation time to zero",
     "speed": "x: simulated seconds per wall second",
     "estop": "put all actuators into their safe mode until `release`: reason = text",

@@ -54,6 +54,7 @@ class SeveralServers:
             "get_parameters": lambda args: self._parameters(),
             "push": self._push,
             "hand_command": self._hand_command,
+            "take_over": self._take_over,
             "set": self._set,
             "set_parameters": self._set,
         }
@@ -188,6 +189,7 @@ class SeveralServers:
         merged |= {key: sum(status[key] for status in statuses) for key in SUMS}
         merged |= {key: next((s[key] for s in statuses if s[key]), statuses[0][key]) for key in FIRST}
         merged |= {key: _with_namespaces(each, key) for key in BY_PART}
+        merged["granted"] = [joined(name, node) for name, status in each.items() for node in status["granted"]]
         merged["commanded_by"] = {name: status["commanded_by"] for name, status in each.items()}
         return {**merged, **self.timing(), "state": self.state, "simulations": each}
 
@@ -257,6 +259,16 @@ class SeveralServers:
             }
             if places or not names:
                 found += [joined(namespace, name) for name in part.request("hand_command", {**args, **own})]
+        return found
+
+    def _take_over(self, args: dict[str, Any]) -> list[str]:
+        """Allow a node outside of the plan to publish commands to the robot of the argument `topic`."""
+        parts = {f"{part.robot}/command": part for part in self.parts}
+        if args.get("topic") not in parts:
+            raise ValueError(
+                f"take_over: the argument 'topic' is {args.get('topic')!r}; pass one of {', '.join(parts)}"
+            )
+        found: list[str] = parts[args["topic"]].request("take_over", args)
         return found
 
     def _parameters(self) -> dict[str, float]:

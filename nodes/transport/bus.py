@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Annotated
 
 import msgspec
@@ -23,6 +23,7 @@ from nodes.messages import Message
 from nodes.messages.codec import LARGEST_SEQ, AnyMessage, WireError, decode, encode
 from nodes.messages.stamp import MessageStamper, SequenceTracker
 from nodes.messages.topics import lookup
+from nodes.transport.ownership import is_shared, message_refusal, note_forged
 from nodes.transport.rejections import RejectionLog
 from nodes.transport.remote_stream import END, LAST_WORDS_MS, PROBE, RemoteStream
 from nodes.transport.sockets import (
@@ -174,10 +175,13 @@ class Publisher:
 class PublisherConnection:
     """Connection of a subscriber to one publisher.
 
-    topics  {topic: message type}; None for every topic. A message of a topic that is not in the topic table is then an
-            `AnyMessage`
-    ready   whether the publisher has received the subscriptions to `topics`, so that every later message is delivered
-    ended   whether the publisher has closed and all its messages have been received
+    topics     {topic: message type}; None for every topic. A message of a topic that is not in the topic table is then
+               an `AnyMessage`
+    publishes  topics that the publisher has registered; messages on other topics are dropped and counted in `forged`.
+               None for a publisher without an entry in the registry, whose messages are all accepted
+    ready      whether the publisher has received the subscriptions to `topics`, so that every later message is
+               delivered
+    ended      whether the publisher has closed and all its messages have been received
     """
 
     def __init__(
@@ -187,24 +191,34 @@ class PublisherConnection:
         endpoint: str,
         topics: Mapping[str, type[Message]] | None,
         refusals: RejectionLog,
+        publishes: Collection[str] | None = None,
+        forged: dict[str, int] | None = None,
     ) -> None:
         self.source = source
         self.endpoint = endpoint
         self.ready = self.ended = False
         self.arrivals = SequenceTracker()
         self._refusals = refusals
-        self._any = topics is None
-        self._known = {topic.encode(): (topic, kind) for topic, kind in (topics or {}).items()}
+        self._forged = {} if forged is None else forged
+        self._topics = topics
+        self._publishes = publishes
+        self._known: dict[bytes, tuple[str, type[Message]]] = {}  # topics of which every message is accepted
         self.socket = make_socket(context, zmq.SUB)
         self._poll_items = [(self.socket, POLLIN)]
-        for topic in [b""] if self._any else list(self._known):
-            self.socket.setsockopt(zmq.SUBSCRIBE, topic)
+        for topic in [""] if topics is None else topics:
+            self.socket.setsockopt(zmq.SUBSCRIBE, topic.encode())
         self.socket.setsockopt(zmq.SUBSCRIBE, PROBE)
         try:
             connect(self.socket, endpoint)
         except (ValueError, zmq.ZMQError):
             self.socket.close()
             raise
+
+    def permit(self, publishes: Collection[str] | None) -> None:
+        """Accept from now on the topics `publishes`, which the publisher has registered."""
+        if publishes != self._publishes:
+            self._publishes = publishes
+            self._known.clear()
 
     @property
     def lost(self) -> int:
@@ -269,7 +283,8 @@ class PublisherConnection:
                 return
 
     def _known_topic(self, frame: bytes, payload: zmq.Frame) -> tuple[str, type[Message]] | None:
-        """Return (name, message type) of a topic received for the first time; None for the probe and unwanted topics.
+        """Return (name, message type) of a topic that `_known` does not contain; None for the probe, for unwanted
+        topics, and for a message that the publisher may not publish.
 
         A ZeroMQ subscription matches every topic that begins with the subscribed name, so unwanted topics may arrive.
         """
@@ -278,20 +293,33 @@ class PublisherConnection:
             self.ended = payload.bytes == END
             self._pass_latest(payload.bytes)
             return None
-        if not self._any:
-            return None
         topic = _shown(frame)
-        row = lookup(topic)
-        if row is None and (len(frame) > LONGEST_TOPIC or not topic.isprintable() or topic.encode() != frame):
-            self._refusals.refuse(topic, f"not the name of a topic: at most {LONGEST_TOPIC} bytes of printable text")
+        kind = self._kind_of(topic, frame) if self._topics is None else self._topics.get(topic)
+        if kind is None:
             return None
-        if row is None and len(self._known) >= MOST_TOPICS:
-            self._refusals.refuse(topic, f"not in the topic table, and {MOST_TOPICS} topics are received already")
-            return None
-        kind = AnyMessage if row is None else row.message
+        if self._publishes is not None:
+            if line := message_refusal(self.source, self._publishes, topic, payload.bytes):
+                self._refusals.refuse(topic, line)
+                note_forged(self._forged, self.source, topic)
+                return None
+            if is_shared(topic, self._publishes):
+                return topic, kind
         if len(self._known) < MOST_TOPICS:
             self._known[frame] = (topic, kind)
         return topic, kind
+
+    def _kind_of(self, topic: str, frame: bytes) -> type[Message] | None:
+        """Message type of a topic, for a subscription to all topics; None for a topic that is not received."""
+        row = lookup(topic)
+        if row is not None:
+            return row.message
+        if len(frame) > LONGEST_TOPIC or not topic.isprintable() or topic.encode() != frame:
+            self._refusals.refuse(topic, f"not the name of a topic: at most {LONGEST_TOPIC} bytes of printable text")
+        elif len(self._known) >= MOST_TOPICS:
+            self._refusals.refuse(topic, f"not in the topic table, and {MOST_TOPICS} topics are received already")
+        else:
+            return AnyMessage
+        return None
 
     def _pass_latest(self, payload: bytes) -> None:
         """Count lost messages by a probe message, which may be empty."""
@@ -302,8 +330,9 @@ class PublisherConnection:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             self._refusals.refuse("(probe)", f"not the seq of each topic: {error}")
             return
-        wanted = latest if self._any else {topic for topic, _ in self._known.values()}
-        self.arrivals.pass_latest({topic: seq for topic, seq in latest.items() if topic in wanted})
+        wanted = latest if self._topics is None else self._topics
+        owned = latest if self._publishes is None else self._publishes
+        self.arrivals.pass_latest({topic: seq for topic, seq in latest.items() if topic in wanted and topic in owned})
 
     def close(self) -> None:
         """Close the connection."""
@@ -314,6 +343,8 @@ class Subscriber:
     """Subscribes to the same topics at many publishers.
 
     `connect` connects to one publisher; `receive` receives from all publishers.
+
+    forged  {"TOPIC from NODE": number of messages that were dropped because the topic does not belong to the node}
     """
 
     def __init__(
@@ -323,6 +354,7 @@ class Subscriber:
         self._poller = zmq.Poller()
         self.refusals = RejectionLog(owner)
         self.connections: dict[str, PublisherConnection] = {}
+        self.forged: dict[str, int] = {}
         self._lost_before = 0
         self.topics = topics if isinstance(topics, Mapping) or topics is None else _kinds(topics)
 
@@ -341,17 +373,23 @@ class Subscriber:
         """Whether every connected publisher has received the subscriptions."""
         return all(connection.ready for connection in self.connections.values())
 
-    def connect(self, source: str, endpoint: str) -> PublisherConnection:
+    def connect(self, source: str, endpoint: str, publishes: Collection[str] | None = None) -> PublisherConnection:
         """Connect to a publisher, and return the connection.
 
         If the publisher has moved to another endpoint, the old connection is closed first.
+
+        publishes  topics that the publisher has registered, from which alone messages are accepted; None for a
+                   publisher without an entry in the registry
         """
         old = self.connections.get(source)
         if old is not None:
             if old.endpoint == endpoint:
+                old.permit(publishes)
                 return old
             self.disconnect(source)
-        connection = PublisherConnection(self._context, source, endpoint, self.topics, self.refusals)
+        connection = PublisherConnection(
+            self._context, source, endpoint, self.topics, self.refusals, publishes, self.forged
+        )
         self.connections[source] = connection
         self._poller.register(connection.socket, zmq.POLLIN)
         return connection

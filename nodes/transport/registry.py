@@ -31,6 +31,7 @@ from nodes.transport.host_config import (
     remove_host_config,
     write_host_config,
 )
+from nodes.transport.ownership import NOT_GRANTED, Owners, registration_refusal
 from nodes.transport.remote_stream import SubscriptionGuard, limit_subscriptions
 from nodes.transport.security import authenticator
 from nodes.transport.security.peers import Peer
@@ -44,6 +45,7 @@ LEASE_S = 5.0
 SILENT_S = 2.0
 NEWS_S = 0.5
 CHECK_MS = 100
+TAKE_OVER_S = 5.0  # longest wait for the simulation's grant to publish commands
 MOST_ENTRIES = 64  # largest number of entries registered with one key
 LARGEST_GENERATION = 2**53
 NEWS_TOPIC = b"registry"
@@ -55,6 +57,10 @@ class RegistryError(RuntimeError):
 
 class RegistryAbsent(RegistryError):  # noqa: N818  says where the registry is, not what it did wrong
     """Raised if the registry does not reply at its endpoint."""
+
+
+class NotGranted(RegistryError):  # noqa: N818  it is what happened
+    """Raised if the simulation does not allow a node outside of the plan to publish commands."""
 
 
 class NodeEntry(msgspec.Struct, kw_only=True):
@@ -70,6 +76,7 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     silent_s          time since the node renewed its entry (s), in the registry's reply to the call `nodes`; 0 for a
                       node that has renewed it within the last SILENT_S seconds. Nodes renew their entries once a
                       second: a silent node's process stands still, or its connection is broken
+    grants            {topic: nodes outside of the plan that may publish commands on it}, in the entry of the simulation
     """
 
     name: str
@@ -84,6 +91,7 @@ class NodeEntry(msgspec.Struct, kw_only=True):
     remote_endpoints: dict[str, str] = {}
     protocol: int = PROTOCOL
     silent_s: float = 0.0
+    grants: dict[str, list[str]] = {}
 
     def reached_from(self, host: str) -> NodeEntry:
         """Return the entry with the endpoints that nodes on `host` have to use.
@@ -149,10 +157,18 @@ class Registry:
     ending       whether the launch is about to end; the launch sets this attribute
     plan         {part of the launch's plan: digest of this part}, published with the entries
     hosts        {name: host} of the plan's nodes and of the server; a node with such a name may run only on that host
+    owners       {topic: names of the nodes that the plan allows to publish it}
     """
 
-    def __init__(self, domain: int, lease_s: float = LEASE_S, host_config: HostConfig | None = None) -> None:
+    def __init__(
+        self,
+        domain: int,
+        lease_s: float = LEASE_S,
+        host_config: HostConfig | None = None,
+        owners: Owners | None = None,
+    ) -> None:
         self.domain = domain
+        self.owners = owners or {}
         self.host_config = host_config or HostConfig()
         self.ending = False
         self.plan: dict[str, str] = {}
@@ -344,6 +360,10 @@ class Registry:
             raise
         if is_other and old is not None and self._lives(old):
             raise RegistryError(self._name_in_use(old))
+        sim = self._entries.get("sim")
+        others = [each for name, each in self._entries.items() if name != entry.name]
+        if line := registration_refusal(entry, self.owners, {} if sim is None else sim.grants, others):
+            raise PermissionRefused(line)
         if (
             peer.key
             and old is None
@@ -460,8 +480,32 @@ class RegistryClient:
         """
         entry.host = self.host_config.host
         args = {**msgspec.to_builtins(entry), "rejected_connections": dict(rejected_connections or {})}
-        entry.generation = msgspec.convert(self._call("register", args), int)
+        try:
+            generation = self._call("register", args)
+        except RegistryError as error:
+            if NOT_GRANTED not in str(error):
+                raise
+            self._take_over(entry)
+            generation = self._call("register", args)
+        entry.generation = msgspec.convert(generation, int)
         return entry.generation
+
+    def _take_over(self, entry: NodeEntry) -> None:
+        """Ask the simulation to allow a node outside of the plan to publish commands.
+
+        Raises NotGranted with the simulation's reason, or RegistryError if there is no simulation.
+        """
+        sim = next((each for each in self.nodes() if each.name == "sim"), None)
+        if sim is None or "service" not in sim.endpoints:
+            raise RegistryError(f"node {entry.name!r} cannot publish commands, because no simulation is registered")
+        for topic in entry.publishes:
+            if topic not in sim.subscribes:
+                continue
+            try:
+                with ServiceClient(sim.endpoints["service"]) as client:
+                    client.call("take_over", {"node": entry.name, "topic": topic}, TAKE_OVER_S)
+            except (ServiceError, AddressError) as error:
+                raise NotGranted(f"the simulation rejects {topic!r}: {error}") from None
 
     def ready(self, name: str) -> None:
         """Set a node's state to "ready"."""

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 import msgspec
@@ -63,6 +64,7 @@ class RegistryLink:
         self.nodes: list[NodeEntry] = []
         self._on_change = on_change
         self._entry: NodeEntry | None = None
+        self._reported: deque[Callable[[], None]] = deque()
         self._stop = threading.Event()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._client = RegistryClient(domain, timeout_s=1.0)
@@ -101,6 +103,26 @@ class RegistryLink:
             self._entry = msgspec.structs.replace(entry, publishes=[*entry.publishes, topic])
             os.eventfd_write(self._wake, 1)
 
+    def grant(self, topic: str, node: str, done: Callable[[], None]) -> None:
+        """Report to the registry that `node` may publish commands on `topic`, without waiting for the registry.
+
+        done  function that is called on the thread of this object when the report has been made
+        """
+        entry = self._entry
+        if entry is not None:
+            granted = {*entry.grants.get(topic, ()), node}
+            self._entry = msgspec.structs.replace(entry, grants={**entry.grants, topic: sorted(granted)})
+            self._reported.append(done)
+            os.eventfd_write(self._wake, 1)
+
+    def revoke(self, node: str) -> None:
+        """Report to the registry that `node` may no longer publish commands, without waiting for the registry."""
+        entry = self._entry
+        if entry is not None and any(node in nodes for nodes in entry.grants.values()):
+            grants = {topic: [each for each in nodes if each != node] for topic, nodes in entry.grants.items()}
+            self._entry = msgspec.structs.replace(entry, grants=grants)
+            os.eventfd_write(self._wake, 1)
+
     def _listen(self) -> None:
         context: Context = zmq.Context.instance()
         socket = make_socket(context, zmq.SUB)
@@ -117,6 +139,8 @@ class RegistryLink:
             if self._wake in awake:
                 os.eventfd_read(self._wake)
                 self._renew()
+                while self._reported:
+                    self._reported.popleft()()
             now = time.monotonic()
             if now - renewed > RENEW_S and self.is_connected:
                 renewed = now

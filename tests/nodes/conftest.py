@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from nodes.launching.graph import owners_of
 from nodes.messages import Message, RobotState
 from nodes.messages.codec import decode
 from nodes.plan.files.file import load_plan
@@ -218,7 +219,7 @@ class Run:
 
     def __init__(self, plan: Plan, start: bool = True) -> None:
         self.plan = plan
-        self.registry = Registry(plan.domain)
+        self.registry = Registry(plan.domain, owners=owners_of(plan))
         self.registry.__enter__()
         self.file = domain_folder(plan.domain) / "plan.json"
         save_plan(plan, self.file)

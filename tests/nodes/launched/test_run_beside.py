@@ -22,6 +22,13 @@ from nodes.node import Node
 from nodes.messages import RobotState
 
 
+class Burning(Node):
+    subscribes = {"state": RobotState}
+
+    def on_message(self, name, state):
+        raise RuntimeError("the damper is on fire")
+
+
 class Brittle(Node):
     subscribes = {"state": RobotState}
 
@@ -57,7 +64,7 @@ def test_a_taken_name_is_refused_with_the_way_out(live: Any) -> None:
 
 
 def test_an_exception_is_shown_from_the_node_on_and_then_in_one_line(live: Any) -> None:
-    done = live.run("run", "my_nodes.py:Damper", "--name", "burning", "--param", "fails_at=0")
+    done = live.run("run", "brittle.py:Burning")
     assert done.returncode == 1
     first, *_, raised, last = done.stderr.splitlines()
     assert first == "Traceback (most recent call last):"
@@ -67,19 +74,34 @@ def test_an_exception_is_shown_from_the_node_on_and_then_in_one_line(live: Any) 
     assert last == "armswing: node 'burning' ended: RuntimeError: the damper is on fire"
 
 
-def test_a_node_whose_commands_are_refused_says_so_once_on_its_own_terminal(live: Any, until: Any) -> None:
-    runner = live.start("run", "my_nodes.py:Damper", "--name", "second")
+def test_a_node_is_not_joined_whose_actuators_a_node_of_the_launch_commands(live: Any) -> None:
+    done = live.run("run", "my_nodes.py:Damper", "--name", "second")
+    why = "'second' commands, but 'damper' has the actuators"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"armswing: the simulation rejects 'rotary_pendulum/command': {why}\n"
+    with Client() as client:
+        assert "second" not in [entry.name for entry in client.nodes()]
+        assert why in client.sim_status()["last_refusal"]
+
+
+def test_a_node_that_has_taken_over_says_once_on_its_own_terminal_that_its_commands_are_refused(
+    ground: Any, until: Any
+) -> None:
+    launch = ground.start("launch", ground.launch_file())
+    ground.wait_until_running(launch, 1)
+    runner = ground.start("run", "my_nodes.py:Damper", "--name", "second", "--param", "mode=velocity")
     with Client() as client:
 
         def refused() -> int:
             return int(client.sim_status()["commands_refused"].get("second", {"count": 0})["count"])
 
         until(lambda: refused() > 0)
+        assert client.sim_status()["granted"] == ["second"]
         count = refused()
         until(lambda: refused() > count + 400)  # two simulated seconds: it would have been told again
     runner.send_signal(signal.SIGINT)
     _, said = runner.communicate(timeout=10.0)
-    why = "'second' commands, but 'damper' has the actuators"
+    why = "mode 'velocity': actuator 'arm' of 'rotary_pendulum' has no servo gains; use mode 'effort'"
     line = f"WARNING second: the simulation refuses the node's commands: {why}\n"
     assert (runner.returncode, said) == (0, line)
 

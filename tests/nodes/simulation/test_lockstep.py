@@ -14,8 +14,8 @@ import zmq
 
 from nodes.hosting.hosted import EncodedMessage, HostedNode
 from nodes.hosting.turns import LockstepError, RemotePort, TurnServer
-from nodes.messages import JointCommand, JointReference, Message
-from nodes.messages.codec import decode
+from nodes.messages import Event, JointCommand, JointReference, Message
+from nodes.messages.codec import decode, encode
 from nodes.node import Node
 from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.simulation.compose import compose
@@ -210,6 +210,33 @@ def test_over_sockets_and_in_one_process_every_stream_is_the_same_bytes(
         assert streams[latched] == expected[latched]
     order = [[topic, decode(topic, payload).seq, decode(topic, payload).timestamp] for topic, payload in here]
     assert kept_first == kept_second == order  # the recorder hears all of it, in the one order
+
+
+def test_a_participant_publishes_only_the_topics_that_it_has_registered(domain: int) -> None:
+    context: Any = zmq.Context()
+    participant = make_socket(context, zmq.ROUTER)
+    claim = BoundEndpoint(participant, ipc_endpoint(domain, "p.step"))
+    topics = ["robot/command", "status"]
+    port = RemotePort(context, "p", claim.endpoint, [], publishes=True, deadline_s=10.0, topics=topics)
+    own = Event(kind="set", node="p", key="gain")
+    permitted = [("robot/command", b"xyz"), ("robot/p/plot", b"abc"), ("robot/event", encode(own, "robot/event"))]
+    forged = [("robot/state", b"xyz"), ("robot/event", encode(Event(kind="reset"), "robot/event"))]
+
+    def answer() -> None:
+        for seq in (1, 2):
+            route, _ = participant.recv_multipart()
+            participant.send_multipart([route, msgpack.packb([seq, [forged[0], *permitted, forged[1]]])])
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    assert [port.turn(0.5, []), port.turn(0.6, [])] == [permitted, permitted]
+    thread.join()
+    assert port.forged == {"robot/state from p": 2, "robot/event from p": 2}
+    assert port.refusals.count == 4
+    port.close()
+    participant.close()
+    claim.release()
+    context.term()
 
 
 def test_a_participant_that_does_not_answer_is_named(domain: int) -> None:

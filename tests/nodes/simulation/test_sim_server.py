@@ -166,6 +166,69 @@ def test_one_node_commands_until_it_is_gone(make_plan: MakePlan, started: Starte
     assert (ear.state().effort[0], server.status()["commanded_by"]) == (0.02, "second")
 
 
+@pytest.mark.parametrize("leaves", [False, True], ids=["silent", "gone"])
+def test_a_silent_or_ended_node_of_the_plan_keeps_its_actuators(
+    leaves: bool, make_plan: MakePlan, started: Started
+) -> None:
+    plan = make_plan("Damp", mode="realtime", watchdog_ms=5.0)
+    assert plan.commanders == {"arm": "damp"}
+    server, ear = started(plan)
+    server.request("resume", {})
+    line = "'visitor' commands, but 'damp' has the actuators"
+    ask = {"node": "visitor", "topic": "rotary_pendulum/command"}
+    with pytest.raises(ValueError, match=line):  # also before the first command
+        server.request("take_over", ask)
+    server.command("damp", effort(0.02))
+    for _ in range(7):
+        server.step()
+    assert (server.state, server.actuation.trips) == ("safe", 1)
+    if leaves:
+        server.forget("damp")
+    with pytest.raises(ValueError, match=line):
+        server.request("take_over", ask)
+    server.command("visitor", effort(0.03))
+    server.step()
+    assert (ear.state().effort[0], server.status()["commands_refused"]["visitor"]["reason"]) == (0.0, line)
+    server.command("damp", effort(0.01))
+    server.step()
+    assert (ear.state().effort[0], server.state) == (0.01, "running")
+
+
+def test_a_node_outside_of_the_plan_takes_over_free_actuators_until_it_leaves(
+    make_plan: MakePlan, started: Started
+) -> None:
+    server, ear = started(make_plan(mode="realtime"))
+    ask = {"node": "visitor", "topic": "rotary_pendulum/command"}
+    assert server.request("take_over", ask) == ["arm"]
+    assert server.request("take_over", ask) == ["arm"]
+    assert server.status()["granted"] == ["visitor"]
+    assert [(event.kind, event.node) for event in ear.all(Event)] == [("take_over", "visitor")]
+    server.command("visitor", effort(0.01))
+    server.step()
+    assert server.status()["commanded_by"] == "visitor"
+    with pytest.raises(ValueError, match="'second' commands, but 'visitor' has the actuators"):
+        server.request("take_over", ask | {"node": "second"})
+    server.forget("visitor")
+    assert server.status()["granted"] == []
+    assert server.request("take_over", ask | {"node": "second"}) == ["arm"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "args", "line"),
+    [
+        ("realtime", {"node": "a", "topic": "arm/command"}, "pass the name of the node and the topic 'rotary_pend"),
+        ("realtime", {"topic": "rotary_pendulum/command"}, "the arguments 'node' and 'topic' are None and"),
+        ("lockstep", {"node": "a", "topic": "rotary_pendulum/command"}, "only from nodes of its launch file"),
+    ],
+)
+def test_a_grant_that_is_not_possible_is_refused_in_one_line(
+    mode: str, args: dict[str, str], line: str, make_plan: MakePlan, started: Started
+) -> None:
+    server, _ = started(make_plan(mode=mode))
+    with pytest.raises(ValueError, match=line):
+        server.request("take_over", args)
+
+
 def test_the_watchdog_waits_for_a_first_command(make_plan: MakePlan, started: Started) -> None:
     server, _ = started(make_plan(mode="lockstep", watchdog_ms=5.0))
     server.request("resume", {})

@@ -139,6 +139,7 @@ def attempts(scene: Scene) -> list[tuple[str, dict[str, Any], str]]:
             mine | {"remote_endpoints": {"data": "ipc:///tmp/x"}},
             "where KEY is the public key of the computer",
         ),
+        ("register", mine | {"publishes": ["pendulum/state"]}, "topic 'pendulum/state' belongs to node 'sim'"),
         ("unregister", {"name": "sim"}, "name 'sim' belongs to host 'desk', not to key 'colleague'"),
         ("unregister", {"name": "swing_up"}, "name 'swing_up' belongs to host 'robot', not to key 'colleague'"),
         ("ready", {"name": "swing_up"}, "name 'swing_up' belongs to host 'robot'"),
