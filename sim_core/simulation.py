@@ -41,6 +41,7 @@ from sim_core.integrators.workspace import (
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.quaternions import quaternions
 from sim_core.kernels.stepping import BoundLoop
+from sim_core.mechanism.checks.joints.orientations import turned_joint
 from sim_core.mechanism.pushes import push_names
 from sim_core.mechanism.validation import check_bounds, check_tunables, tuned, validate
 from sim_core.monitoring.divergence import WHAT_ENDED, change_point_line, divergence, repetition, too_fast
@@ -516,7 +517,17 @@ class Simulation:
         """Go back to tick 0, to the mechanism's start state or to the given q and v; tunables keep their values.
 
         The given q and v are checked like the mechanism's start state, but larger constraint violations are permitted.
+        Raises InvalidRequest if q turns a spherical or free joint, whose orientation at the start is its `quaternion`.
         """
+        if q is not None and (turned := turned_joint(self.system.mechanism, as_state(self._owner, "q", q).tolist())):
+            raise InvalidRequest(f"q: {turned}")
+        self._reset(q, v, stacklevel=4)
+
+    def begin_at(self, q: Any, v: Any) -> None:
+        """Like `reset`, for q with rotation coordinates s of spherical and free joints (NOTATION.md), and v = dq/dt."""
+        self._reset(q, v, stacklevel=4)
+
+    def _reset(self, q: Any, v: Any, stacklevel: int) -> None:
         mechanism, w = self.system.mechanism, self._w
         start = {
             "q": self._start[0] if q is None else as_state(mechanism.name, "q", q),
@@ -527,7 +538,7 @@ class Simulation:
                 takes = f"{mechanism.name!r} takes {self.system.n_q}{self.system.size_hint(len(values))}"
                 raise InvalidRequest(f"{name} has {len(values)} entries; {takes}")
         if q is not None or v is not None:
-            start["q"], start["v"] = self._checked(start["q"], start["v"], FAR_GIVEN, stacklevel=3)
+            start["q"], start["v"] = self._checked(start["q"], start["v"], FAR_GIVEN, stacklevel)
         w.q[:], w.v[:] = start["q"], start["v"]
         w.u[:] = [actuator.start for actuator in mechanism.actuators]
         for array in (w.U, w.lam, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history, w.evaluations):
@@ -552,7 +563,7 @@ class Simulation:
         self._begin_ledger()
         self._w.peaks[:] = self.violation()
         if q is not None or v is not None:
-            self._warn_of_missed(stacklevel=3)
+            self._warn_of_missed(stacklevel)
 
     def _checked(self, q: np.ndarray, v: np.ndarray, share: float, stacklevel: int) -> tuple[np.ndarray, np.ndarray]:
         """A start (q, v) after the checks of `checked_start`, moved onto the constraints if `assemble_start`.

@@ -187,7 +187,7 @@ class SimServer:
 
         Raises InvalidRequest with a one-line message for values of wrong size or that are not finite.
         """
-        self.simulation.reset(q, v)
+        self.simulation.begin_at(q, v)
         self._clear(None)
 
     def publish_state(self) -> None:

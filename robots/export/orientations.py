@@ -16,7 +16,7 @@ from robots.export.tree import Branch
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import GROUND, Joint, Mechanism
 from sim_core.mechanism.joints import IDENTITY_QUATERNION, Quaternion
-from sim_core.spatial import angular_velocity_of_step, conjugate, quaternion_of_step, quaternion_product
+from sim_core.spatial import conjugate, quaternion_product
 
 Numbers = tuple[float, ...]
 
@@ -63,8 +63,7 @@ def starts_of(branch: Branch, mechanism: Mechanism) -> dict[str, tuple[Numbers, 
         whole = quaternion_product(quaternion_of(np.array(joint.rotation, dtype=float)), quaternion)
     else:
         whole = quaternion_product(conjugate(_reference(joint)), quaternion)
-    w = angular_velocity_of_step(q[-3:], v[-3:])
-    return {joint.name: ((*place, *map(float, whole)), (*v[:-3], *map(float, w)))}
+    return {joint.name: ((*place, *map(float, whole)), tuple(map(float, v)))}
 
 
 def quaternion_in_file(branch: Branch, mechanism: Mechanism) -> Numbers:
@@ -105,11 +104,7 @@ def _start_pose(joint: Joint, mechanism: Mechanism) -> tuple[Numbers, Quaternion
 
     The position, in m along the parent's axes, is () for a spherical joint.
     """
-    q = mechanism.initial_q[_block(joint, mechanism)]
-    if not any(q[-3:]):
-        return q[:-3], joint.quaternion
-    w, x, y, z = map(float, quaternion_product(joint.quaternion, quaternion_of_step(q[-3:])))
-    return q[:-3], (w, x, y, z)
+    return mechanism.initial_q[_block(joint, mechanism)][:-3], joint.quaternion
 
 
 def _block(joint: Joint, mechanism: Mechanism) -> slice:

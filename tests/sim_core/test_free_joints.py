@@ -328,12 +328,26 @@ def test_frames_and_twists_are_those_of_the_bodies(system: System) -> None:
     assert not pose[:3].any()
 
 
-def test_a_start_with_rotation_coordinates_is_the_same_orientation() -> None:
-    angle, w = 2.5, (0.0, 0.0, 1.0)
-    q = (0.0, 0.0, 0.0, 0.0, 0.0, 4 * np.tan(angle / 4))
-    simulation = Simulation(assemble(top(initial_q=q, joints=(Joint(name="base", kind="free", child="body"),))))
-    assert not simulation.state.q.any()
-    np.testing.assert_allclose(simulation.state.p, [np.cos(angle / 2), *np.array(w) * np.sin(angle / 2)], atol=1e-15)
+def test_a_start_that_turns_a_joint_by_its_coordinates_is_refused_and_names_the_quaternion() -> None:
+    joints, turned = (Joint(name="base", kind="free", child="body"),), (0.0, 0.0, 2.0, 0.0, 0.0, 1.0)
+    told = r"joint 'base' is free, and its base.rx, base.ry, base.rz are 0, 0, 1; .* must be 0: .* `quaternion`"
+    with pytest.raises(InvalidMechanism, match=f"initial_q: {told}"):
+        assemble(top(initial_q=turned, joints=joints))
+    simulation = Simulation(assemble(top(joints=joints)))
+    before = simulation.state
+    with pytest.raises(InvalidRequest, match=f"q: {told}"):
+        simulation.reset(turned, (0.0,) * 6)
+    np.testing.assert_array_equal(simulation.state.p, before.p)
+
+
+def test_a_start_at_a_quaternion_begins_with_this_angle_and_with_the_given_angular_velocity() -> None:
+    half, w = 0.5, (0.0, 0.0, 1.0)
+    joint = Joint(name="base", kind="free", child="body", quaternion=(np.cos(half), 0.0, 0.0, np.sin(half)))
+    simulation = Simulation(assemble(top(joints=(joint,))))
+    simulation.reset((0.0, 0.0, 2.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, *w))
+    pose, twist = simulation.frames()["base"]
+    np.testing.assert_allclose(pose, [0.0, 0.0, 2.0, np.cos(half), 0.0, 0.0, np.sin(half)], atol=1e-15)
+    np.testing.assert_allclose(twist[3:], w, atol=1e-15)
 
 
 @pytest.mark.parametrize("stepper", [name for name, each in STEPPERS.items() if each.spans_steps])

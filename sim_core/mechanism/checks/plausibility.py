@@ -48,7 +48,7 @@ def _beyond_limits(mechanism: Mechanism, owner: str) -> list[str]:
         at += len(joint.coordinates)
         if not given or joint.kind == "free" or (joint.lower is None and joint.upper is None):
             continue
-        position = given[-1] if joint.kind != "spherical" else _rotation_angle(joint, given)
+        position = given[-1] if joint.kind != "spherical" else _rotation_angle(joint)
         lower = float("-inf") if joint.lower is None else joint.lower
         upper = float("inf") if joint.upper is None else joint.upper
         slack = 1e-9 * max(1.0, abs(position))
@@ -62,13 +62,6 @@ def _beyond_limits(mechanism: Mechanism, owner: str) -> list[str]:
     return found
 
 
-def _rotation_angle(joint: Joint, s: tuple[float, ...]) -> float:
-    """Rotation angle, rad, of a spherical joint at the start, from 0 to pi.
-
-    s  rotation coordinates (3,) at the start, see NOTATION.md
-    """
-    w, *axis = joint.quaternion
-    square = math.hypot(*s) ** 2 / 16.0
-    step = [part / 2.0 for part in s]  # the quaternion of s is (1 - square, s / 2) / (1 + square)
-    whole = w * (1.0 - square) - sum(a * b for a, b in zip(axis, step, strict=True))
-    return 2.0 * math.acos(min(1.0, abs(whole) / ((1.0 + square) * math.hypot(w, *axis))))
+def _rotation_angle(joint: Joint) -> float:
+    """Rotation angle, rad, of a spherical joint at the start, from 0 to pi."""
+    return 2.0 * math.acos(min(1.0, abs(joint.quaternion[0]) / math.hypot(*joint.quaternion)))

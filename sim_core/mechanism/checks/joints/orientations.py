@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.description import Joint, Mechanism
@@ -39,6 +40,27 @@ def check_orientations(mechanism: Mechanism, owner: str) -> None:
             )
         _check_unit(joint.quaternion, "quaternion", where)
         _check_parts(joint, where)
+    if turned := turned_joint(mechanism, mechanism.initial_q):
+        raise InvalidMechanism(f"{owner}: initial_q: {turned}")
+
+
+def turned_joint(mechanism: Mechanism, q: Sequence[float]) -> str:
+    """Text about the first spherical or free joint whose rotation coordinates in a start q (n_q,) are not 0, or "".
+
+    These coordinates are neither the angles nor the rotation vector that a description would give; with them, the
+    velocities are not the angular velocity.
+    """
+    first = 0
+    for joint in mechanism.joints:
+        first += len(joint.coordinates)
+        given = tuple(q[first - 3 : first]) if joint.kind in ORIENTED else ()
+        if any(given):
+            return (
+                f"joint {joint.name!r} is {joint.kind}, and its {', '.join(joint.coordinates[-3:])} are "
+                f"{', '.join(f'{value:g}' for value in given)}; in a start they must be 0: give the orientation as "
+                "`quaternion` of the joint"
+            )
+    return ""
 
 
 def _check_unit(quaternion: Quaternion, name: str, where: str) -> None:
