@@ -15,6 +15,7 @@ import numpy as np
 
 from sim_core.errors import DescriptionWarning, InvalidRequest, UnknownName
 from sim_core.kernels.bound import BoundKernel
+from sim_core.kernels.effort import LIMIT_S, check_effort, least_sizes
 from sim_core.kernels.machine_code import native
 from sim_core.kernels.machine_code.native import Library
 from sim_core.mechanism.checks.changes import check_captured_rows
@@ -351,11 +352,14 @@ class System:
         return positions.reshape(n, 3), rotations.reshape(n, 3, 3)
 
 
-def assemble(mechanism: Mechanism) -> System:
+def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S) -> System:
     """Derive and compile a mechanism, or load the kernels that an earlier call compiled from the same equations.
 
-    Loading needs no derivation and no casadi. Raises InvalidMechanism for an invalid description; warns with
-    DescriptionWarning for a valid but implausible one.
+    compile_limit_s  longest estimated time of the compilation, s; with more than the default, the compilation may also
+                     take more than 2 GB of memory
+    Loading needs no derivation and no casadi. Raises InvalidMechanism for an invalid description, and
+    CompilationTooLarge before a compilation that would take longer; warns with DescriptionWarning for a valid but
+    implausible description.
     """
     validate(mechanism)
     mechanism = with_contact_stiffness(mechanism)
@@ -369,20 +373,23 @@ def assemble(mechanism: Mechanism) -> System:
             library = native.load_shared(key)  # another process may have compiled it in the meantime
             if library is None:
                 with native.compiling(f"the kernels of {mechanism.name!r}"):
-                    library = _compiled(mechanism, key)
+                    library = _compiled(mechanism, key, compile_limit_s)
     check_captured_rows(mechanism, library.manifest["facts"]["captured_rows"])
     for line in implausibilities(mechanism, library.manifest["facts"]["idle"]):
         warnings.warn(line, DescriptionWarning, stacklevel=2)
     return System(mechanism, library)
 
 
-def _compiled(mechanism: Mechanism, key: str) -> Library:
+def _compiled(mechanism: Mechanism, key: str, compile_limit_s: float) -> Library:
     """Derive and compile the kernels of a mechanism and store them in the cache under `key`."""
     from sim_core.derivation.equations import derive
     from sim_core.kernels.machine_code.side_by_side import objects_of
     from sim_core.kernels.tables import modules_with_tables
 
+    check_effort(mechanism, least_sizes(mechanism), compile_limit_s)
     derivation = derive(mechanism)
+    sizes = [function.n_instructions() for function in derivation.functions.values()]
+    check_effort(mechanism, sizes, compile_limit_s)
     symbols = [native.symbol_name(*name.split(".")) for name in derivation.functions]
     manifest = {"key": key, "mechanism": mechanism.name, "symbols": symbols, "facts": derivation.facts}
     modules = modules_with_tables(derivation.functions, derivation.twins, derivation.uses, derivation.tables)

@@ -18,6 +18,7 @@ from nodes.plan.key_checks import suggestion
 from nodes.plan.launch_plan import Plan
 from robots.registry import build, with_joint_coordinates
 from sim_core.inverse import DrivenDynamics
+from sim_core.kernels.effort import LIMIT_S
 from sim_core.mechanism import Mechanism, SurfaceForceOutput
 from sim_core.system import assemble
 
@@ -179,7 +180,8 @@ class ModelController(Node, ABC):
         model = self._model_of(params)
         self.gains(params, len(model.joints))
         self._model = model
-        self._system = system = assemble(model.mechanism)
+        plan = self._context.plan
+        self._system = system = assemble(model.mechanism, LIMIT_S if plan is None else plan.sim.compile_limit_s)
         self._inverse = DrivenDynamics(system)
         self._q, self._v = self._inverse.q, self._inverse.v
         self._expected = ExpectedJoints(self._context, model.names)

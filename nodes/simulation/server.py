@@ -71,7 +71,7 @@ class SimServer:
         self._within = f"{sim.namespace}/" if sim.namespace else ""  # prefix of the nodes' names; messages leave it out
         self.out: Out = _nobody
         with loop_compiled_ahead(sim.stepper):
-            system = assemble(sim.make_mechanism()) if assembled is None else assembled
+            system = assemble(sim.make_mechanism(), sim.compile_limit_s) if assembled is None else assembled
             self.simulation = Simulation(
                 system,
                 step_s=sim.step_s,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
@@ -14,8 +17,11 @@ import pytest
 from robots import build
 from sim_core.derivation.equations import Derivation, derive
 from sim_core.kernels import emit
+from sim_core.kernels.effort import CompilationTooLarge, effort_of, least_sizes
 from sim_core.kernels.machine_code import native, side_by_side
 from sim_core.kernels.tables import module_with_tables, modules_with_tables
+from sim_core.mechanism import GROUND, Body, Joint, Mechanism, X, Y
+from sim_core.system import assemble
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 ROBOTS = ["rotary_pendulum", "triple_pendulum"]
@@ -121,3 +127,52 @@ def test_an_error_in_the_writing_of_a_module_ends_the_other_process() -> None:
 def test_kernels_with_tables_stay_in_one_module() -> None:
     derivation = derive(build("lipinski_pendulum"))  # has tables of a beam
     assert parts(derivation) == [whole(derivation)]
+
+
+def chain(n_links: int) -> Mechanism:
+    """A chain of links with revolute joints."""
+    names, rest = [f"link_{k}" for k in range(n_links)], (0.0,) * n_links
+    bodies = tuple(Body(name=name, mass=1.0, inertia=(0.1, 0.1, 0.1, 0.0, 0.0, 0.0)) for name in names)
+    joints = tuple(
+        Joint(name=f"joint_{k}", parent=parent, child=child, parent_point=(0.0, 0.0, -0.2), axis=(X, Y)[k % 2])
+        for k, (parent, child) in enumerate(zip([GROUND, *names], names, strict=False))
+    )
+    return Mechanism(name="chain", coordinates="joint", bodies=bodies, joints=joints, initial_q=rest, initial_v=rest)
+
+
+def test_a_compilation_that_takes_too_long_is_refused_before_the_derivation() -> None:
+    with pytest.raises(CompilationTooLarge, match=r"would take about .* s and .* GB; .* compile_limit_s") as refused:
+        assemble(chain(400))
+    effort = refused.value.effort
+    assert effort.seconds > 60.0
+    assert effort.memory > 2e9
+
+
+def test_a_limit_of_the_time_to_compile_is_compared_with_the_derived_instructions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    mechanism = chain(6)
+    with pytest.raises(CompilationTooLarge, match=r"the limits are 0\.05 s and 2 GB") as refused:
+        assemble(mechanism, compile_limit_s=0.05)
+    sizes = [function.n_instructions() for function in derive(mechanism).functions.values()]
+    assert refused.value.effort == effort_of(sizes)
+    assert sum(least_sizes(mechanism)) < sum(sizes)
+    assert assemble(mechanism, compile_limit_s=60.0).n_q == 6
+
+
+def test_a_chain_of_60_links_is_assembled_without_permission() -> None:
+    effort = effort_of([117_853, 116_083, 38_857, 38_122, 9_085, 5_636, 2_305])  # its kernels
+    assert 20.0 < effort.seconds <= 60.0
+    assert effort.memory < 2e9
+
+
+@pytest.mark.soak
+def test_a_chain_of_60_links_is_assembled_with_less_than_1_gb(tmp_path: Path) -> None:
+    code = (
+        "import resource; from tests.sim_core.test_compiling_large import chain; from sim_core import assemble;"
+        "assemble(chain(60)); print(sum(resource.getrusage(who).ru_maxrss for who in (0, -1)))"
+    )
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert 1024 * int(run.stdout) < 1e9

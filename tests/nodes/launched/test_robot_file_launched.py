@@ -128,6 +128,16 @@ def test_a_launch_file_with_a_robot_that_cannot_be_is_refused_in_one_line(
     assert done.stderr.count("\n") == 1
 
 
+def test_a_launch_whose_robot_takes_too_long_to_compile_ends_with_exit_code_2_and_names_the_key(
+    ground: Any, lab: Path
+) -> None:
+    done = ground.run(
+        "launch", "lab/my_robot.toml", "--set", "sim.compile_limit_s=1e-9", "--set", "sim.parameters.length=0.37"
+    )
+    assert done.returncode == 2
+    assert re.search(r"'my_robot': compiling .* would take about .* s and .* GB, .*compile_limit_s", done.stderr)
+
+
 def test_a_controller_is_written_for_a_robot_of_a_file(ground: Any, lab: Path) -> None:
     written = ground.run("new", "controller", "my_damper", "--robot", "lab/my_robot.py:pendulum", "--folder", "lab")
     assert written.returncode == 0, written.stderr

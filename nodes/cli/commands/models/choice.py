@@ -21,6 +21,9 @@ Param = Annotated[
     list[str] | None,
     typer.Option("--param", help="key=value of a parameter of the robot. Repeatable.", show_default=False),
 ]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Compile the robot's kernels also if that takes more than 60 s or 2 GB.")
+]
 
 
 def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[Any, dict[str, Any]]:

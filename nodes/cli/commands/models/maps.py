@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.commands.models.choice import Param, built
+from nodes.cli.commands.models.choice import Param, Yes, built
 from nodes.cli.commands.models.map_checks import JOINT_COORDINATES, check_rows, check_servos
 from nodes.cli.commands.models.studies import Interrupted, interruptible
 from nodes.cli.commands.sweeping.progress import SweepBar
@@ -129,6 +129,7 @@ def map_robot(
             "--threads", min=1, help="Number of threads; of processes for a launch file.", show_default="one per core"
         ),
     ] = None,
+    yes: Yes = False,
 ) -> None:
     """Simulate a robot from a grid of initial states, and draw how far each motion moves away from the equilibrium.
 
@@ -158,6 +159,7 @@ def map_robot(
         time_unit_s,
         lanes,
         threads,
+        yes,
     )
     try:
         plan = _plan(name, request, param, set_)
@@ -274,6 +276,7 @@ class Request:
     time_unit_s: float | None
     lanes: int | None
     threads: int | None
+    yes: bool
 
 
 def moved_from(near: dict[str, float], found: dict[str, float]) -> Iterator[str]:
@@ -312,12 +315,13 @@ def _assembled(mechanism: Any, request: Request, remedy: str = JOINT_COORDINATES
 
     from sim_core.analysis.attitudes import Attitudes
     from sim_core.errors import UnknownName
+    from sim_core.kernels.effort import LIMIT_S
     from sim_core.system import assemble
 
     if importlib.util.find_spec("matplotlib") is None:
         raise UnavailableError("a map needs matplotlib; install it: pip install 'armswing[studies]'")
     with working(f"assembling {mechanism.name!r}"):
-        system = assemble(mechanism)
+        system = assemble(mechanism, math.inf if request.yes else LIMIT_S)
     named = {"--over": request.axes, "--start": request.start, "--near": request.near, "--rows": request.rows or []}
     check_rows(system, named, remedy)
     start = np.array(mechanism.initial_q, dtype=float)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from nodes.cli.commands.models import maps
-from nodes.cli.commands.models.choice import Name, Param, built
+from nodes.cli.commands.models.choice import Name, Param, Yes, built
 from nodes.cli.commands.models.description import plain_description, print_description
 from nodes.cli.terminal import (
     AsJson,
@@ -60,6 +61,7 @@ def show_robot(
     name: Name,
     param: Param = None,
     as_json: AsJson = False,
+    yes: Yes = False,
 ) -> None:
     """Show the bodies, joints, actuators and parameters of a robot.
 
@@ -73,7 +75,7 @@ def show_robot(
     with working(f"deriving the constraints of {name!r}"):
         lines = implausibilities(mechanism, checked_rows(mechanism))
         violated = violated_at_start(mechanism)
-    start = _examined(mechanism) if violated or mechanism.beams or mechanism.contacts else _Start()
+    start = _examined(mechanism, yes) if violated or mechanism.beams or mechanism.contacts else _Start()
     about = (inspect.getdoc(builder(name)) or "").partition("\n")[0]
     takes = [dataclasses.asdict(parameter) for parameter in parameters(name)]
     description = {**plain_description(mechanism), "choices": choices, "takes": takes, "about": about}
@@ -103,7 +105,7 @@ class _Start:
     consistent: dict[str, list[float]] | None = None
 
 
-def _examined(mechanism: Any) -> _Start:
+def _examined(mechanism: Any, yes: bool) -> _Start:
     """Check a mechanism's start as a simulation does, and search nearby for a start that satisfies the constraints."""
     import warnings
 
@@ -111,6 +113,7 @@ def _examined(mechanism: Any) -> _Start:
 
     from sim_core.assembly import checked_start, consistent_start
     from sim_core.errors import InvalidRequest
+    from sim_core.kernels.effort import LIMIT_S
     from sim_core.start import FAR
     from sim_core.system import assemble
 
@@ -118,7 +121,7 @@ def _examined(mechanism: Any) -> _Start:
     refused, consistent = "", None
     with working(f"assembling {mechanism.name!r}"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        system = assemble(mechanism)
+        system = assemble(mechanism, math.inf if yes else LIMIT_S)
         caught.clear()  # these repeat the doubts about the description, printed already
         try:
             checked_start(system, q, v, system.default_parameters(), False, FAR, stacklevel=1)

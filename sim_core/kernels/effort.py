@@ -1,0 +1,89 @@
+"""Time and memory that the compilation of a mechanism's kernels takes, estimated from the instructions of the kernels.
+
+The numbers are those of serial chains of 10 to 60 links, in joint and in absolute coordinates, on one core of a server
+of 2020; the estimates of these chains are within a factor of 1.6.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sim_core.errors import InvalidRequest
+from sim_core.mechanism.description import GROUND, Mechanism
+
+LIMIT_S, LIMIT_BYTES = 60.0, 2e9
+PER_INSTRUCTION_S = 75e-6  # of a kernel of up to LARGE instructions; LLVM's time per instruction grows beyond
+LARGE, GROWTH = 10_000, 0.4
+AT_START_BYTES, PER_INSTRUCTION_BYTES = 150e6, 3e3  # of a process that compiles, by its largest kernel
+DERIVED_BYTES = 500.0  # per instruction of all kernels, in the process that derives them
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Estimated effort of a compilation.
+
+    instructions  number of instructions of all kernels
+    seconds       time, s, with one process per core, at most two
+    memory        memory of all processes, bytes
+    """
+
+    instructions: int
+    seconds: float
+    memory: float
+
+
+class CompilationTooLarge(InvalidRequest):
+    """A mechanism whose compilation would take more time or memory than is permitted.
+
+    effort  the estimated effort
+    """
+
+    def __init__(self, owner: str, effort: Effort, limit_s: float) -> None:
+        self.effort = effort
+        super().__init__(
+            f"{owner}: compiling its kernels of {effort.instructions:,} instructions would take about "
+            f"{effort.seconds:.2g} s and {effort.memory / 1e9:.2g} GB, and the limits are {limit_s:g} s and "
+            f"{LIMIT_BYTES / 1e9:g} GB; to compile all the same, give compile_limit_s to assemble or, in a launch "
+            "file, in [sim], or --yes to a command"
+        )
+
+
+def effort_of(sizes: Iterable[int]) -> Effort:
+    """Effort to compile kernels, given the number of instructions of each kernel."""
+    largest = sorted(sizes, reverse=True) or [0]
+    total = sum(largest)
+    each = [PER_INSTRUCTION_S * n * max(1.0, n / LARGE) ** GROWTH for n in largest]
+    processes = min(len(os.sched_getaffinity(0)), 2)
+    memory = DERIVED_BYTES * total + sum(AT_START_BYTES + PER_INSTRUCTION_BYTES * n for n in largest[:processes])
+    return Effort(total, max(each[0], sum(each) / processes), memory)
+
+
+def least_sizes(mechanism: Mechanism) -> list[int]:
+    """Lower bounds of the numbers of instructions of a mechanism's two largest kernels, without derivation.
+
+    They are the operations of the factorization of the mass matrix of a tree in joint coordinates, [Featherstone2008,
+    ch. 6], which is sparse: each row has one entry per coordinate between the link and the ground. For other
+    coordinates, the bounds are 0.
+    """
+    if mechanism.coordinates != "joint":
+        return [0, 0]
+    depth, operations = {GROUND: 0}, 0
+    for joint in mechanism.joints:
+        before = depth[joint.parent]
+        depth[joint.child] = before + len(joint.coordinates)
+        operations += sum(k * k for k in range(before, depth[joint.child]))
+    return [operations, operations]
+
+
+def check_effort(mechanism: Mechanism, sizes: Iterable[int], limit_s: float) -> None:
+    """Raise CompilationTooLarge if the compilation takes longer than `limit_s`.
+
+    With a limit of at most LIMIT_S, memory beyond LIMIT_BYTES is refused, too.
+
+    sizes  number of instructions of each kernel
+    """
+    effort = effort_of(sizes)
+    if effort.seconds > limit_s or (effort.memory > LIMIT_BYTES and limit_s <= LIMIT_S):
+        raise CompilationTooLarge(f"mechanism {mechanism.name!r}", effort, limit_s)
