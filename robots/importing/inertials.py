@@ -18,6 +18,7 @@ NOTHING: Inertia = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 MOMENTS = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
 ROUNDING = 1e-9  # share of the largest principal moment: a smaller negative moment is a rounding error
 NEGLIGIBLE = 1e-15  # m2: an inertia below this times the mass is a rounding error
+LEAST_DENSITY = 200.0  # kg/m3, of a drawn box; links of robots have 300 and more
 SHORT = 1e-3  # share of the largest principal moment by which the sum of the others may fall short: files round
 
 
@@ -145,6 +146,8 @@ def _printed(tensor: Array) -> str:
 def box_of(mass: float, center: Vector3, inertia: Inertia) -> tuple[Vector3, Array, Vector3] | None:
     """(centre, axes, edge lengths, m) of the uniform box with the given mass and inertia; None if there is no such
     box.
+
+    If this box had a density below LEAST_DENSITY, as with placeholders for an inertia, it is smaller in proportion.
     """
     if mass <= 0.0:
         return None
@@ -155,4 +158,5 @@ def box_of(mass: float, center: Vector3, inertia: Inertia) -> tuple[Vector3, Arr
     if not max(edges) > 0.0:
         return None
     a, b, c = (max(edge, 0.05 * max(edges)) for edge in edges)
-    return center, R * np.sign(np.linalg.det(R)), (a, b, c)
+    scale = min(1.0, (mass / (a * b * c) / LEAST_DENSITY) ** (1.0 / 3.0))
+    return center, R * np.sign(np.linalg.det(R)), (scale * a, scale * b, scale * c)

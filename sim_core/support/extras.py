@@ -21,7 +21,7 @@ EXTRAS = {  # {top-level module: the extra of armswing that installs it}
     "pandas": "notebook",
     "rerun": "rerun",
     "serial": "serial",
-    **dict.fromkeys(("collada", "trimesh"), "meshes"),
+    **dict.fromkeys(("collada", "fast_simplification", "trimesh"), "meshes"),
 }
 
 

@@ -55,6 +55,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 KINDS: dict[str, JointKind] = {"hinge": "revolute", "slide": "prismatic", "ball": "spherical", "free": "free"}
 START = "start"  # keyframe that gives the start unless another one is asked for; the export writes it
 GROUPS = (0.0, 5.0)  # groups of geoms that have inertia
+VISIBLE_GROUP = 2.0  # last group of geoms that MuJoCo's viewer shows by default
 
 
 def read_mjcf(
@@ -148,7 +149,7 @@ class Reader:
             self._read_sites(world, GROUND, "")
             geoms = self._geoms(world, "")
             self._add_surfaces(GROUND, geoms)
-            ground += [shape for geom in geoms for shape in self._shapes(geom)]
+            ground += self._drawn(geoms)
             for element in world.all("body"):
                 self._read_body(element, GROUND, "", WORLD[""])
         self._scale()
@@ -239,7 +240,7 @@ class Reader:
         if not joints:
             fixing = Joint(name=f"{name}.fixed", kind="fixed", parent=parent, child=name)
             self._joints.append(self._numbers.joint(replace(fixing, parent_point=vector(p), rotation=rows(R))))
-        shapes = tuple(shape for geom in geoms for shape in self._shapes(geom))
+        shapes = self._drawn(geoms)
         self._lines[name] = element
         self._weld[name] = name if joints else self._weld[parent]
         if joints:
@@ -488,6 +489,15 @@ class Reader:
             self._joints[index] = replace(self._joints[index], quaternion=(w, x, y, z))
             q += [*place, 0.0, 0.0, 0.0]
         return tuple(q)
+
+    def _drawn(self, geoms: list[Geom]) -> tuple[Shape, ...]:
+        """Shapes of a body's geoms of the groups 0 to 2, which MuJoCo shows; of all its geoms if these have no shape.
+
+        Files keep geoms for collisions, which enclose the visible ones, in group 3.
+        """
+        visible = [geom for geom in geoms if geom.element.number("group", 0.0) <= VISIBLE_GROUP]
+        shapes = tuple(shape for geom in visible for shape in self._shapes(geom))
+        return shapes or tuple(shape for geom in geoms if geom not in visible for shape in self._shapes(geom))
 
     def _shapes(self, geom: Geom) -> tuple[Shape, ...]:
         """Shapes for drawings of a geom; none for a geom that is entirely transparent, which MuJoCo does not draw."""

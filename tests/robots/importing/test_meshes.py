@@ -18,6 +18,7 @@ from nodes.simulation.description import describe
 from robots import build
 from robots.export import export
 from robots.importing import meshes
+from robots.importing.inertials import box_of
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism import Body, Joint, Mechanism, Shape
 from sim_core.mechanism.validation import validate
@@ -128,6 +129,32 @@ def test_a_mesh_of_many_triangles_becomes_one_of_few_that_is_closed_and_as_large
     assert (np.unique(edges, axis=0, return_counts=True)[1] == 2).all()
 
 
+def test_a_box_in_place_of_a_mesh_is_not_larger_than_a_link_of_its_mass() -> None:
+    """1 kg with the inertia of a box of 0.7 m, a placeholder of many files; a box of 1 kg and 0.1 m keeps its size."""
+    for edge, drawn in ((0.7, 200.0 ** (-1.0 / 3.0)), (0.1, 0.1)):
+        moment = edge**2 / 6.0
+        found = box_of(1.0, (0.0, 0.0, 0.0), (moment, moment, moment, 0.0, 0.0, 0.0))
+        assert found is not None
+        np.testing.assert_allclose(found[2], drawn)
+
+
+@needs_trimesh
+def test_thin_parts_of_a_reduced_mesh_are_not_torn(tmp_path: Path) -> None:
+    """A plate of 2 mm: its sides are not merged, and its surface stays closed."""
+    import trimesh
+
+    plate = trimesh.creation.box((0.3, 0.2, 0.002))
+    for _ in range(6):
+        plate = plate.subdivide()
+    assert len(plate.faces) > 40_000
+    plate.export(tmp_path / "plate.stl")
+    vertices, faces = meshes.triangles(tmp_path / "plate.stl", 0)
+    assert len(faces) <= meshes.FACES
+    edges = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    assert (np.unique(edges, axis=0, return_counts=True)[1] == 2).all()
+    np.testing.assert_allclose(np.ptp(vertices, axis=0), plate.extents, rtol=0.02)
+
+
 @needs_trimesh
 def test_triangles_are_kept_and_a_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "box.stl"
@@ -172,7 +199,7 @@ def test_a_mesh_that_cannot_be_drawn_is_a_box_and_one_line(
     monkeypatch.setattr(meshes.importlib.util, "find_spec", lambda name: None)
     mechanism, said = said_by(with_mesh(write, "box.stl"))
     assert [shape.kind for shape in mechanism.body("b").shapes] == ["box"]
-    assert "meshes are not drawn: pip install 'armswing[meshes]' installs trimesh, which reads them" in said
+    assert "meshes are not drawn: pip install 'armswing[meshes]' installs the libraries that read them" in said
     mechanism, said = said_by(with_mesh(write, "box.stl"), meshes="boxes")
     assert [shape.kind for shape in mechanism.body("b").shapes] == ["box"]
     assert "armswing[meshes]" not in said

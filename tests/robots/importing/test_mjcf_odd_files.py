@@ -294,3 +294,15 @@ def test_actuators_without_a_name_have_different_ones(write_mjcf: Write) -> None
     motors = '<motor joint="j"/><motor joint="j" gear="2"/><motor name="j.2" joint="j"/>'
     file = write_mjcf(BODY.format(inside=BALL) + f"<actuator>{motors}</actuator>")
     assert [actuator.name for actuator in build(file).actuators] == ["j", "j.3", "j.2"]
+
+
+def test_geoms_for_collisions_are_not_drawn_over_visible_ones(tmp_path: Path) -> None:
+    file = tmp_path / "arm.xml"
+    file.write_text(
+        """<mujoco><worldbody><body><joint axis="0 1 0"/><geom size=".1" pos=".3 0 0" group="2"/>
+<geom type="box" size=".2 .2 .2" pos=".3 0 0" group="3"/>
+<body pos=".5 0 0"><joint axis="0 1 0"/><geom type="box" size=".1 .1 .1" pos=".3 0 0" group="3"/></body>
+</body></worldbody></mujoco>"""
+    )
+    mechanism = build(str(file), contacts="ignore")
+    assert [[shape.kind for shape in body.shapes] for body in mechanism.bodies] == [["sphere"], ["box"]]
