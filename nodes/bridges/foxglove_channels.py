@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from foxglove import Channel, Context, Schema
 from foxglove.channels import FrameTransformsChannel, JointStatesChannel, SceneUpdateChannel
 
-from nodes.bridges.foxglove_scene import joints_of, lines_of, scene_of, transforms_of
+from nodes.bridges.foxglove_scene import has_rows, joints_of, lines_of, scene_of, transforms_of
 from nodes.messages import BodyPoses, Description, Message, Polylines, RobotState
 from nodes.messages.topics import lookup
 from nodes.recording.schema import encode_json, schema_name, schema_of
@@ -52,7 +52,7 @@ class FoxgloveChannels:
 
     def _log_as_foxglove(self, topic: str, message: Message, time_s: float, log_time: int) -> None:
         robot, _, leaf = topic.rpartition("/")
-        if isinstance(message, RobotState):
+        if isinstance(message, RobotState) and has_rows(message):
             name = f"/{robot}/joint_{leaf}s"
             joints = self._joints.get(name) or self._new_joints(name)
             if joints.has_sinks():

@@ -83,6 +83,12 @@ def lines_of(topic: str, lines: Polylines, time_s: float) -> SceneUpdate:
     return SceneUpdate(entities=[SceneEntity(timestamp=stamp(time_s), frame_id=WORLD, id=topic, lines=drawn)])
 
 
+def has_rows(state: RobotState) -> bool:
+    """Whether a state has a position and a velocity for each joint; a recording of another program may lack some."""
+    lengths = {len(state.name), len(state.position), len(state.velocity), len(state.effort or state.name)}
+    return len(lengths) == 1
+
+
 def joints_of(state: RobotState, time_s: float) -> JointStates:
     """Position, velocity and effort of every joint. Efforts that the state does not contain are left out."""
     efforts: Sequence[float | None] = state.effort or [None] * len(state.name)

@@ -43,7 +43,9 @@ def _write(recording: Recording, path: Path) -> int:
     curves = 0
     for topic, fields in recording.items():
         leaf = topic.rpartition("/")[2]
-        if leaf == POSES and recording.description is not None:
+        if not recording.has_known_type(topic):
+            curves += _send_curves(stream, topic, fields)
+        elif leaf == POSES and recording.description is not None:
             _send_poses(stream, recording.description, fields)
         elif {"name", "count", "points"} <= set(fields):
             _send_lines(stream, topic, fields)

@@ -34,6 +34,7 @@ ONE_LINE_ERRORS = {
     ("nodes.transport.service", "ServiceTimeout"): 1,
     ("nodes.transport.service", "ServiceError"): 2,
     ("nodes.recording.reader", "RecordingError"): 2,
+    ("nodes.recording.columns", "UnknownFieldError"): 2,
     ("nodes.client", "UnknownNameError"): 2,
     ("nodes.client", "NotLiveError"): 1,
     ("sim_core.errors", "InvalidRequest"): 2,

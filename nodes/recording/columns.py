@@ -15,19 +15,29 @@ from sim_core.support.suggestion import did_you_mean
 UNNAMED = ("frames", "twists")  # vectors whose entries the field "name" does not name
 
 
+class UnknownFieldError(KeyError):
+    """A topic of a recording has no field of this name. The text is one line for the user."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class Columns(dict[str, NDArray[Any]]):
     """{field: array} of the messages of one topic; each array has one entry per message.
 
-    An unknown field raises KeyError. The error message lists all fields and suggests the most similar name.
+    An unknown field raises UnknownFieldError. Its message lists all fields and suggests the most similar name.
 
     present  {field: (n,) bool array, true for the messages that have the field}, for the fields that some of the n
              messages lack; an example is a value that a node plots only sometimes. In the array of such a field, the
              entry of a message without the field is NaN
+    log_time_ns  log time of each message in ns, exact also for wall-clock times, which the column "log_time" rounds to
+                 0.2 us; None if unknown
     """
 
     def __init__(self, *given: Any, **fields: NDArray[Any]) -> None:
         super().__init__(*given, **fields)
         self.present: dict[str, NDArray[np.bool_]] = {}
+        self.log_time_ns: NDArray[np.int64] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The data from which pickle rebuilds this object.
@@ -37,7 +47,9 @@ class Columns(dict[str, NDArray[Any]]):
         return _unpickled, ({name: _packed(values) for name, values in self.items()}, self.present)
 
     def __missing__(self, field: str) -> NDArray[Any]:
-        raise KeyError(f"there is no field {field!r}; the fields are {', '.join(self)}{did_you_mean(field, self)}")
+        raise UnknownFieldError(
+            f"there is no field {field!r}; the fields are {', '.join(self)}{did_you_mean(field, self)}"
+        )
 
 
 def is_constant(values: NDArray[Any]) -> bool:
@@ -71,18 +83,22 @@ def columns(log_time: NDArray[np.float64], rows: list[dict[str, Any]]) -> Column
         if dict in kinds and kinds <= {dict, type(None)}:
             maps = [value for value in values if value is not None]
             for key in dict.fromkeys(chain.from_iterable(maps)):
+                heading = _unused(f"{name}.{key}", found)
                 if len(maps) == len(values) and all(map(dict.__contains__, maps, repeat(key))):
-                    found[f"{name}.{key}"] = column(list(map(itemgetter(key), maps)))
+                    found[heading] = column(list(map(itemgetter(key), maps)))
                     continue
                 first = next(value[key] for value in maps if key in value)
                 absent = {key: [None] * len(first) if isinstance(first, list) else None}
-                found[f"{name}.{key}"] = column([(value or absent).get(key, absent[key]) for value in values])
-                found.present[f"{name}.{key}"] = np.array(
-                    [isinstance(value, dict) and key in value for value in values]
-                )
+                found[heading] = column([(value or absent).get(key, absent[key]) for value in values])
+                found.present[heading] = np.array([isinstance(value, dict) and key in value for value in values])
         else:
-            found[name] = column(values)
+            found[_unused(name, found)] = column(values)
     return found
+
+
+def _unused(name: str, found: Columns) -> str:
+    """The name of a column, with " (2)" if it is taken: by `log_time`, or by a field of another program's message."""
+    return name if name not in found else _unused(f"{name} (2)", found)
 
 
 def _values(rows: list[dict[str, Any]], name: str) -> list[Any]:

@@ -62,7 +62,7 @@ def compare(first: str | os.PathLike[str], second: str | os.PathLike[str], run: 
 
 
 def _states(recording: Recording) -> dict[str, NDArray[Any]]:
-    topic = next((topic for topic in recording.topics if topic.endswith("/state")), None)
+    topic = recording.topic_of_states()
     if topic is None or recording[topic]["name"].ndim != 2:
         raise RecordingError(
             f"{recording.path} contains no robot states, so it cannot be compared; "

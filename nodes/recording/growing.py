@@ -40,6 +40,7 @@ class Piece:
     description: Description | None
     metadata: dict[str, str]
     metadata_damaged: bool
+    types: dict[str, str]
     holes: list[Hole]
     cut_off: bool
     truncated: bool
@@ -76,6 +77,7 @@ def pieces(path: str | os.PathLike[str], length: int, scanned: RecordingFile | N
             description,
             file.metadata,
             file.metadata_damaged,
+            types,
             known.holes if (known := file if whole else scanned) is not None else file.holes_so_far(),
             known is not None and known.cut_off,
             file.truncated,
@@ -86,11 +88,13 @@ def pieces(path: str | os.PathLike[str], length: int, scanned: RecordingFile | N
         )
 
     end = length
+    types: dict[str, str] = {}
     for batch in file.batches():
         for channel, time_ns, payload in batch:
             place = cutter.place(channel.topic, time_ns, payload)
             if (held := found.get((channel.topic, place))) is None:
                 held = found[channel.topic, place] = ([], [])
+                types[channel.topic] = channel.schema
             held[0].append(time_ns)
             held[1].append(payload)
             if description is None and channel.schema == schema_name(Description):
@@ -257,6 +261,7 @@ class GrowingRecording:
             last.cut_off,
             last.warning,
             last.metadata_damaged,
+            last.types,
         )
 
 

@@ -28,6 +28,7 @@ from nodes.recording.columns import Columns, columns
 from nodes.recording.frames import frame, recording_html
 from nodes.recording.integrity.holes import MOST_TOPICS, Hole, damage_text, inner
 from nodes.recording.integrity.scan import ReadMessage, Scanner
+from nodes.recording.integrity.unreadable import UnreadableMessages
 from nodes.recording.integrity.warning import RecordingWarning
 from nodes.recording.runs import Run, RunCutter, picked, seq_of
 from nodes.recording.schema import DECODE_ERRORS, decode_json, schema_name
@@ -114,6 +115,7 @@ class RecordingFile:
     damage            short descriptions of damage that removed no message
     cut_off           whether the file ends before its writer closed it
     truncated         whether messages are missing, at the end of the file (cut off) or elsewhere
+    channels          {topic: schema} of all topics, including those without messages
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -122,11 +124,13 @@ class RecordingFile:
         self.metadata_damaged = False
         self._scanned: dict[str, str] | None = None
         self.holes: list[Hole] = []
+        self.channels: dict[str, str] = {}
         self.damage: list[str] = []
         self.truncated = self.cut_off = False
         self._scanner: Scanner | None = None
         self._other_encodings: dict[str, str] = {}  # {topic: encoding} of messages that are not JSON
         self._is_read = False  # whether a message in JSON was read
+        self._unreadable = UnreadableMessages()
         try:
             self._check_beginning()
             self.truncated = not is_complete(self.path)
@@ -152,7 +156,7 @@ class RecordingFile:
 
         Each batch has to be read to its end before the next one.
         """
-        self._other_encodings, self._is_read = {}, False
+        self._other_encodings, self._is_read, self._unreadable = {}, False, UnreadableMessages()
         with open(self.path, "rb") as file:
             scanner = self._scanner = Scanner(file, os.fstat(file.fileno()).st_size)
             try:
@@ -162,43 +166,50 @@ class RecordingFile:
             except McapError as error:  # an unknown compression
                 raise RecordingError(f"{self.path} cannot be read: {error}") from None
         self._take_metadata(scanner)
-        self.holes, self.damage, self.cut_off = scanner.holes, scanner.damage, scanner.cut_off
+        self.holes = [*scanner.holes, *self._unreadable.holes]
+        self.damage, self.cut_off, self.channels = scanner.damage, scanner.cut_off, scanner.channels
         self.truncated = self.cut_off or bool(self.holes)
-        self._name_other_encodings()
+        self._require_readable()
 
     def _checked(self, batch: Iterator[ReadMessage]) -> Iterator[ReadMessage]:
-        """Yield the JSON messages of a batch from a file without check records, which another program wrote.
+        """Yield the readable messages of a batch from a file without check records, which another program wrote.
 
-        Messages in other encodings are left out. Raises RecordingError for a JSON message that is not valid.
+        Messages in other encodings, and JSON messages that are not valid, are left out and counted.
         """
         for channel, time_ns, payload in batch:
             if channel.encoding != "json":
                 self._other_encodings[channel.topic] = channel.encoding
                 continue
-            if time_ns > LATEST_S * 1e9:
-                raise RecordingError(
-                    f"{self.path}: {channel.topic}: the time {time_ns / 1e9:g} s of a message is above {LATEST_S:g} s"
-                )
             recorded = Recorded(channel.topic, channel.schema, time_ns, payload)
             try:
-                if recorded.message() is None:
-                    recorded.plain()
+                if time_ns > LATEST_S * 1e9:
+                    raise RecordingError(
+                        f"{channel.topic}: the time {time_ns / 1e9:g} s of a message is above {LATEST_S:g} s"
+                    )
+                message = recorded.message()
+                plain = recorded.plain()
             except RecordingError as error:
-                raise RecordingError(f"{self.path}: {error}") from None
+                self._unreadable.add(channel.topic, str(error).removeprefix(f"{channel.topic}: "))
+                continue
+            if message is not None and not plain.keys() >= set(message.__struct_fields__):
+                payload = msgspec.json.encode({**msgspec.to_builtins(message), **plain})
             self._is_read = True
+            self._unreadable.pass_readable(channel.topic, time_ns / 1e9)
             yield channel, time_ns, payload
 
-    def _name_other_encodings(self) -> None:
+    def _require_readable(self) -> None:
         """Add a text to `damage` that lists the topics whose messages are not JSON and were therefore left out.
 
-        Raises RecordingError if the file has no JSON messages.
+        Raises RecordingError if the file has messages, but none that can be read.
         """
-        if not self._other_encodings:
-            return
         named = ", ".join(f"{topic} in {code!r}" for topic, code in list(self._other_encodings.items())[:MOST_TOPICS])
-        if not self._is_read:
+        if not self._is_read and self._unreadable.holes:
+            hole = self._unreadable.holes[0]
+            raise RecordingError(f"{self.path}: {next(iter(hole.messages))}: {hole.reason}")
+        if not self._is_read and named:
             raise RecordingError(f"{self.path} is no recording of armswing: its messages are not JSON ({named})")
-        self.damage.append(f"topics that are not JSON, which are ignored ({named})")
+        if named:
+            self.damage.append(f"topics that are not JSON, which are ignored ({named})")
 
     @property
     def position(self) -> int:
@@ -207,7 +218,7 @@ class RecordingFile:
 
     def holes_so_far(self) -> list[Hole]:
         """The holes (missing messages) in the part of the file that an iteration has read so far."""
-        return [] if self._scanner is None else self._scanner.holes_so_far()
+        return [] if self._scanner is None else [*self._scanner.holes_so_far(), *self._unreadable.holes]
 
     def _take_metadata(self, scanner: Scanner) -> None:
         """Copy the run's metadata from the scanner.
@@ -257,6 +268,7 @@ class Recording(Mapping[str, Columns]):
     holes        where messages are missing, and how many
     cut_off      whether the file ends early because its writer did not close it
     warning      one line on what is missing or damaged; "" for an intact recording
+    types        {topic: name of the messages' type, such as "armswing.RobotState"}
     runs         the runs in the file; a reset, a restore or a restart of the simulation server begins another run
     run          number of the run that this object contains; None if it contains all runs, one after the other
     """
@@ -272,6 +284,20 @@ class Recording(Mapping[str, Columns]):
     cut_off: bool = False
     warning: str = ""
     metadata_damaged: bool = False
+    types: dict[str, str] = field(default_factory=dict)
+
+    def has_known_type(self, topic: str) -> bool:
+        """Whether the messages of a topic have the type of the topic table; not if another program chose the name."""
+        row = lookup(topic)
+        return row is not None and self.types.get(topic, "") == schema_name(row.message)
+
+    def known(self, topic: str) -> Columns | None:
+        """The columns of a topic whose messages have the type of the topic table; None without such messages."""
+        return self._topics.get(topic) if self.has_known_type(topic) else None
+
+    def topic_of_states(self) -> str | None:
+        """The first topic with the states of a robot; None if there is none."""
+        return next((topic for topic in self if topic.endswith("/state") and self.has_known_type(topic)), None)
 
     @property
     def topics(self) -> list[str]:
@@ -395,8 +421,9 @@ def _read(
     for topic, lines in payloads.items():
         rows = [i for i, place in enumerate(places[topic]) if wanted is None or place in (None, wanted)]
         if rows:
-            log_time = np.asarray([times[topic][i] for i in rows], dtype=np.int64) / 1e9
-            tables[topic] = columns(log_time, [_plain(lines[i]) for i in rows])
+            time_ns = np.asarray([times[topic][i] for i in rows], dtype=np.int64)
+            tables[topic] = columns(time_ns / 1e9, [_plain(lines[i]) for i in rows])
+            tables[topic].log_time_ns = time_ns
     number = None if wanted is None else wanted + 1
     found = Recording(
         file.path,
@@ -410,6 +437,7 @@ def _read(
         file.cut_off,
         file.warning,
         file.metadata_damaged,
+        file.channels,
     )
     return found, file
 
@@ -421,8 +449,8 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     may be much older than the recording. `start_s` is the start of the first run, `end_s` the end of the last run, and
     `duration_s` the sum of the runs' lengths. `rate_hz` is the number of messages of a topic per second, including
     missing messages; the duration of holes with an unknown number of missing messages is left out of the time. It is
-    None for a topic that has fewer than two different times in every run. `warning` is one line on what is missing or
-    damaged; `holes` lists the missing messages.
+    None for a topic that has fewer than two different times in every run. `topics` includes topics without messages.
+    `warning` is one line on what is missing or damaged; `holes` lists the missing messages.
     """
     file = RecordingFile(path)
     cutter = RunCutter()
@@ -452,6 +480,8 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             else:
                 known_s, intervals = known_s - hole.length_s, intervals - 1
         row["rate_hz"] = intervals / known_s if known_s > 0.0 and intervals > 0 else None
+    empty = {"count": 0, "first_s": None, "last_s": None, "rate_hz": None}
+    silent = [{"topic": topic, "type": kind, **empty} for topic, kind in file.channels.items() if topic not in rows]
     timed = [topic for topic in rows if not _is_latched(topic)] or list(rows)
     runs = _run_spans([spans[topic] for topic in timed])
     return {
@@ -468,7 +498,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         "metadata_damaged": file.metadata_damaged,
         "warning": file.warning,
         "runs": [msgspec.to_builtins(run) for run in cutter.runs],
-        "topics": list(rows.values()),
+        "topics": [*rows.values(), *silent],
         "events": events,
         "metadata": file.metadata,
         "sidecar": read_sidecar(file.path),
@@ -476,9 +506,9 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _event_fields(event: Event) -> dict[str, Any]:
-    """The fields of an event that are not empty."""
+    """The kind of an event, and its other fields that are not empty."""
     keys = ("timestamp", "kind", "node", "key", "old", "new", "part", "detail")
-    return {key: value for key in keys if (value := getattr(event, key)) != ""}
+    return {key: value for key in keys if (value := getattr(event, key)) != "" or key == "kind"}
 
 
 def _run_spans(topics: list[dict[int | None, list[int]]]) -> list[tuple[float, float]]:

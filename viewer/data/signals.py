@@ -21,6 +21,7 @@ from nodes.messages import (
     Polylines,
     RobotState,
 )
+from nodes.recording.integrity.holes import LOST
 from nodes.recording.reader import Recording
 from viewer.data.boundaries import is_set_back
 from viewer.data.pushes import PUSHED, Push, logged_push
@@ -243,12 +244,11 @@ def from_recording(recording: Recording) -> Signals:
     signals = Signals()
     signals.description = recording.description
     for topic in recording.topics:
-        if topic.endswith("/plot"):
-            columns = recording[topic]
+        if topic.endswith("/plot") and (columns := recording.known(topic)) is not None:
             named = {name.removeprefix("units."): name for name in columns if name.startswith("units.")}
             for name, column in named.items():
                 signals.units[topic, name] = next((str(unit) for unit in columns[column][::-1] if unit), "")
-    state = next((topic for topic in recording.topics if topic.endswith("/state")), None)
+    state = recording.topic_of_states()
     if state is None:
         return signals
     signals.robot = state.rpartition("/")[0]
@@ -273,7 +273,7 @@ def from_recording(recording: Recording) -> Signals:
         known = [name.removeprefix("outputs.") for name in outputs]
         values = np.stack([columns[name] for name in outputs], axis=1)
         signals.series["outputs"] = Whole(known, *interrupted(times, values, signals.holes))
-    events = recording.get(f"{signals.robot}/event")
+    events = recording.known(f"{signals.robot}/event")
     if events is not None and (found := np.flatnonzero(events["kind"] == DIVERGED)).size:
         signals.diverge(float(events["timestamp"][found[-1]]))
     if events is not None:
@@ -302,13 +302,18 @@ def holes_of(recording: Recording, topic: str, times: Floats) -> list[tuple[floa
             continue
         first = np.searchsorted(times, hole.start_s + ROUNDING_S, side="right")
         last = np.searchsorted(times, hole.end_s - ROUNDING_S)
-        if 0 < first == last < len(times):  # no state lies inside the gap; states inside it belong to another run
+        around = times[max(first - 1, 0) : last + 1]
+        if hole.cause == LOST and len(around) > 1:  # such a hole is that of several topics, which end at other times
+            longest = int(np.argmax(np.diff(around)))
+            if np.diff(around)[longest] > 1.5 * np.median(np.diff(times)):
+                found.append((float(around[longest]), float(around[longest + 1])))
+        elif 0 < first == last < len(times):  # no state lies inside the gap; states inside it belong to another run
             found.append((float(times[first - 1]), float(times[last])))
     return found
 
 
 def _add_reference(signals: Signals, recording: Recording) -> None:
-    columns = recording.get(f"{signals.robot}/reference")
+    columns = recording.known(f"{signals.robot}/reference")
     if columns is not None and columns["position"].ndim == 2 and columns["name"].ndim == 2:
         names = [str(name) for name in columns["name"][0]]
         held = holes_of(recording, f"{signals.robot}/reference", columns["timestamp"])
@@ -317,7 +322,7 @@ def _add_reference(signals: Signals, recording: Recording) -> None:
 
 def _recorded_poses(recording: Recording, topic: str) -> Series | None:
     """Series of the body poses in a topic; None if the recording has no poses there."""
-    columns = recording.get(topic)
+    columns = recording.known(topic)
     if columns is None or columns["p"].ndim != 2 or columns["quaternion"].ndim != 2:
         return None
     rows: Floats = np.hstack([columns["p"], columns["quaternion"]])
@@ -327,7 +332,7 @@ def _recorded_poses(recording: Recording, topic: str) -> Series | None:
 def _add_lines(signals: Signals, recording: Recording) -> None:
     for topic, columns in recording.items():
         robot, _, leaf = topic.rpartition("/")
-        if robot != signals.robot:
+        if robot != signals.robot or not recording.has_known_type(topic):
             continue
         if {"name", "count", "points"} <= set(columns):
             track = signals.overlay if leaf == "overlay" else signals.lines

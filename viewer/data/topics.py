@@ -16,6 +16,7 @@ import numpy as np
 
 from nodes.messages import Description, Event, Message, PlotValues, RobotState
 from nodes.messages.stamp import SequenceTracker
+from nodes.recording.columns import Columns
 from nodes.recording.reader import Recording
 from nodes.recording.runs import PUT_BACK
 from viewer.data.boundaries import is_set_back
@@ -287,7 +288,10 @@ class RecordedStore:
         self._fields = {topic: found for topic in timed if (found := _recorded_fields(recording[topic]))}
         self._add_derived()
         self.events = [
-            mark for topic in recording.topics if topic.endswith("event") for mark in _events(recording[topic])
+            mark
+            for topic in recording.topics
+            if topic.endswith("event") and (events := recording.known(topic)) is not None
+            for mark in _events(events)
         ]
         self.events.sort(key=lambda mark: mark.time)
 
@@ -310,7 +314,7 @@ class RecordedStore:
             columns = self._recording[topic]
             name, index = place
             values = columns[name] if index is None else columns[name][:, index]
-            times = columns["timestamp"].astype(np.float64, copy=False)
+            times = _times(columns)
             holes = self._holes_of(topic, times)
             if (has := columns.present.get(name)) is not None:  # the curve joins the messages that have the value
                 times, values = times[has], values[has]
@@ -329,7 +333,7 @@ class RecordedStore:
         without messages, such as the topic DERIVED_TOPIC.
         """
         columns = self._recording.get(topic)
-        if columns is None or len(times := columns["timestamp"]) == 0:
+        if columns is None or len(times := _times(columns)) == 0:
             return None
         gaps = self._holes_of(topic, times)
         passed = float(times[-1] - times[0]) - sum(end - start for start, end in gaps)
@@ -468,6 +472,13 @@ def _recorded_fields(columns: Any) -> dict[str, tuple[str, int | None]]:
             named = len(names) == values.shape[1]
             found |= {f"{name}.{names[i] if named else i}": (name, i) for i in range(values.shape[1])}
     return found
+
+
+def _times(columns: Columns) -> Floats:
+    """Times of a topic's messages, s: their timestamps, or their log times if another program gave no such numbers."""
+    times = columns.get("timestamp", columns["log_time"])
+    has_numbers = times.ndim == 1 and times.dtype.kind in "iuf"
+    return (times if has_numbers else columns["log_time"]).astype(np.float64, copy=False)
 
 
 def _events(columns: Any) -> list[EventMark]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 DAMAGED, CUT_OFF, NOT_WRITTEN, LOST = "damaged", "cut off", "not written", "lost"
+UNREADABLE = "unreadable"
 MOST_TOPICS = 4  # most topics named in one line
 MOST_HOLES = 5  # most holes described in one line
 
@@ -19,7 +20,9 @@ class Hole(msgspec.Struct, kw_only=True):
     messages  {topic: number of missing messages}
     counted   false if the total number of missing messages is unknown, so that `messages` may be too low
     cause     "damaged": the file's bytes were changed; "cut off": the writer was killed or its disk was full;
-              "not written": the recorder had to drop messages; "lost": the messages did not reach the recorder
+              "not written": the recorder had to drop messages; "lost": the messages did not reach the recorder;
+              "unreadable": messages of another program that are no JSON object or have an impossible time
+    reason    why the first of the messages cannot be read; "" for other causes
     """
 
     start_s: float | None
@@ -27,6 +30,7 @@ class Hole(msgspec.Struct, kw_only=True):
     messages: dict[str, int] = {}
     counted: bool = True
     cause: str = DAMAGED
+    reason: str = ""
 
     @property
     def span(self) -> str:
@@ -52,7 +56,8 @@ class Hole(msgspec.Struct, kw_only=True):
                 return f"{self.span} (cut off): the file was not closed, the number of later messages is unknown"
             what = "an unknown number of messages is missing"
             return f"{self.span} ({self.cause}): {what}"
-        return f"{self.span} ({self.cause}): {missing_text(self.messages)}"
+        why = f" ({self.reason})" if self.reason else ""
+        return f"{self.span} ({self.cause}): {missing_text(self.messages)}{why}"
 
     def covers(self, topic: str) -> bool:
         """Whether messages of this topic may be missing in the hole."""

@@ -111,6 +111,13 @@ class Scanner:
         """Whether armswing wrote the file: the file has check records, or lost them by damage."""
         return self._has_checks
 
+    @property
+    def channels(self) -> dict[str, str]:
+        """{topic: schema} of the channels read so far, and of those in the file's summary."""
+        summary = self._summary()
+        listed = [] if summary is None else summary.channels.values()
+        return {channel.topic: channel.schema for channel in [*self._channels.values(), *listed] if channel.topic}
+
     # -- the pass
 
     def messages(self) -> Iterator[ReadMessage]:

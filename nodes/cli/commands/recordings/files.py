@@ -213,14 +213,15 @@ def _require_new_file(option: str, target: Path | None, source: Path) -> None:
 
 
 def _robot_of(file: Path) -> str:
-    """Name of the robot in a recording, from the first topic that belongs to a robot."""
+    """Name of the robot in a recording, from the first message that can be published for a robot."""
+    from nodes.messages.topics import ROBOT_TOPICS
     from nodes.recording.reader import RecordingFile
 
     for recorded in RecordingFile(file):
-        robot, slash, _ = recorded.topic.rpartition("/")
-        if slash:
-            return robot
-    raise InputError(f"{str(file)!r} has no messages of a robot; choose a recording of a launch")
+        robot, _, name = recorded.topic.rpartition("/")
+        if robot.strip("/") and name in ROBOT_TOPICS and recorded.message() is not None:
+            return robot.strip("/")
+    raise InputError(f"{str(file)!r} has no messages of a robot, such as ROBOT/state; choose a recording of a launch")
 
 
 def _refuse_two_speakers(robot: str, domain: int | None) -> None:
