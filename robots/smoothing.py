@@ -15,6 +15,8 @@ from sim_core.mobility import rounded
 
 RATE = 1000.0  # 1/s: largest rate at which friction slows joints down near rest; RK4 at 1 ms is stable up to 2785
 BRISTLE_RATE = 200.0  # rad/s: largest circular frequency of joints on their bristles; RK4 at 1 ms is accurate
+FASTEST = 500.0  # rad/s: the same for joints that would deflect too far; RK4 at 1 ms keeps 1e-3 of their energy
+DEFLECTION = {"rad": 0.01, "m": 1e-3}  # rad or m: deflection on bristles below which they need not be stiffer
 ROUNDS = 20
 SHOWN = 4  # joints named in the warning
 DEFAULT = value_of(JointFriction(coulomb=0.0).smoothing_velocity)
@@ -44,15 +46,43 @@ def with_resolved_friction(mechanism: Mechanism, owner: str) -> Mechanism:
         DescriptionWarning,
         stacklevel=3,
     )
+    return _smoothed(mechanism, smoothed)
+
+
+def _smoothed(mechanism: Mechanism, velocities: dict[str, float]) -> Mechanism:
+    """A copy of a mechanism with the smoothing velocities, rad/s or m/s, of the named joints."""
     joints = [
         dataclasses.replace(
-            joint, friction=dataclasses.replace(joint.friction, smoothing_velocity=smoothed[joint.name])
+            joint, friction=dataclasses.replace(joint.friction, smoothing_velocity=velocities[joint.name])
         )
-        if joint.name in smoothed and joint.friction is not None
+        if joint.name in velocities and joint.friction is not None
         else joint
         for joint in mechanism.joints
     ]
     return dataclasses.replace(mechanism, joints=tuple(joints))
+
+
+def without_bristles(mechanism: Mechanism) -> Mechanism:
+    """A copy of a mechanism whose dry friction depends on the velocities alone, as `with_resolved_friction` makes it.
+
+    Inverse dynamics from measured positions and velocities needs this: the deflections of bristles are not measured.
+    The mechanism must be a tree in joint coordinates.
+    """
+    bristles = [joint.bristle for joint in mechanism.moving_joints if joint.bristle]
+    if not bristles:
+        return mechanism
+    first = mechanism.coordinate_count - len(mechanism.first_order_states)
+    q, v = ((*each[:first], *each[first + len(bristles) :]) for each in (mechanism.initial_q, mechanism.initial_v))
+    joints = [
+        dataclasses.replace(
+            joint, friction=dataclasses.replace(joint.friction, bristle_stiffness=None, bristle_damping=0.0)
+        )
+        if joint.bristle and joint.friction is not None
+        else joint
+        for joint in mechanism.joints
+    ]
+    smooth = dataclasses.replace(mechanism, joints=tuple(joints), initial_q=q, initial_v=v)
+    return _smoothed(smooth, smoothing_velocities(smooth))
 
 
 def smoothing_velocities(mechanism: Mechanism) -> dict[str, float]:
@@ -65,7 +95,7 @@ def smoothing_velocities(mechanism: Mechanism) -> dict[str, float]:
     smoothed, names = dict[str, float](), _rubbing(mechanism)
     if not names:
         return smoothed
-    coulomb = np.array([value_of(mechanism.joint(name).friction.coulomb) for name in names])  # type: ignore[union-attr]
+    coulomb = _coulomb(mechanism, names)
     dampers = _bounded(coulomb / DEFAULT, _mobilities_of(mechanism, names), RATE)
     for name, velocity in zip(names, coulomb / dampers, strict=True):
         if velocity > 1.001 * DEFAULT:
@@ -73,27 +103,38 @@ def smoothing_velocities(mechanism: Mechanism) -> dict[str, float]:
     return smoothed
 
 
-def with_bristles(mechanism: Mechanism) -> Mechanism:
+def with_bristles(mechanism: Mechanism, owner: str) -> Mechanism:
     """A copy of a mechanism whose dry friction has bristles instead of smoothing.
 
-    The mechanism must be a tree in joint coordinates. The stiffness of the bristles is the largest with which no joint
-    vibrates on its bristles faster than BRISTLE_RATE while all other joints are free to move; a time step of 1 ms
-    resolves such a vibration. The damping of the bristles is half the critical damping at this rate. A loaded joint
-    sticks, deflected by at most its Coulomb friction divided by the stiffness of its bristles.
+    The mechanism must be a tree in joint coordinates; constraints that close loops only make its joints less mobile.
+    A loaded joint sticks, deflected by at most its Coulomb friction divided by the stiffness of its bristles. The
+    stiffness is the largest with which no joint vibrates on its bristles faster than BRISTLE_RATE while all other
+    joints are free to move. Where this deflection would exceed DEFLECTION, the rate may be up to FASTEST. A time step
+    of 1 ms resolves such vibrations. The damping of the bristles is half the critical damping.
+
+    A DescriptionWarning names the joints that deflect by more than DEFLECTION.
+
+    owner  beginning of the warning, such as "robot 'panda.urdf'"
     """
     names = _rubbing(mechanism)
     if not names:
         return mechanism
-    most = np.full(len(names), np.inf)
-    stiffness = _bounded(most, _mobilities_of(mechanism, names), BRISTLE_RATE**2)
+    mobilities_of_names = _mobilities_of(mechanism, names)
+    coulomb = _coulomb(mechanism, names)
+    most = np.array([DEFLECTION[mechanism.joint(name).unit] for name in names])
+    slow = _bounded(np.full(len(names), np.inf), mobilities_of_names, BRISTLE_RATE**2)
+    stiffness = _bounded(np.maximum(slow, coulomb / most), mobilities_of_names, FASTEST**2)
     found = dict(zip(names, map(rounded, stiffness.tolist()), strict=True))
+    own = np.max([np.diag(mobility) for mobility in mobilities_of_names], axis=0)
+    rates = dict(zip(names, np.maximum(np.sqrt(stiffness * own), BRISTLE_RATE).tolist(), strict=True))
+    _warn_of_deflections(mechanism, owner, dict(zip(names, (coulomb / stiffness / most).tolist(), strict=True)))
     joints = [
         dataclasses.replace(
             joint,
             friction=dataclasses.replace(
                 joint.friction,
                 bristle_stiffness=found[joint.name],
-                bristle_damping=rounded(found[joint.name] / BRISTLE_RATE),
+                bristle_damping=rounded(found[joint.name] / rates[joint.name]),
             ),
         )
         if joint.name in found and joint.friction is not None
@@ -101,6 +142,32 @@ def with_bristles(mechanism: Mechanism) -> Mechanism:
         for joint in mechanism.joints
     ]
     return dataclasses.replace(mechanism, joints=tuple(joints))
+
+
+def _warn_of_deflections(mechanism: Mechanism, owner: str, shares: dict[str, float]) -> None:
+    """Warn of joints that deflect far before they slip.
+
+    shares  {joint: largest deflection on its bristles, as a multiple of DEFLECTION}
+    """
+    far = {name: share for name, share in shares.items() if share > 1.001}
+    if not far:
+        return
+    listed = [
+        f"{name!r} ({share * DEFLECTION[mechanism.joint(name).unit]:.2g} {mechanism.joint(name).unit})"
+        for name, share in [*far.items()][:SHOWN]
+    ]
+    more = f" and {len(far) - SHOWN} more" if len(far) > SHOWN else ""
+    warnings.warn(
+        f"{owner}: the Coulomb friction of the joint{'s' * (len(far) > 1)} {', '.join(listed)}{more} is large for the "
+        "little inertia there: before they slip, these joints move on their bristles by as much as the brackets name, "
+        "because stiffer bristles would need a time step below 1 ms",
+        DescriptionWarning,
+        stacklevel=3,
+    )
+
+
+def _coulomb(mechanism: Mechanism, names: list[str]) -> Array:
+    return np.array([value_of(mechanism.joint(name).friction.coulomb) for name in names])  # type: ignore[union-attr]
 
 
 def _rubbing(mechanism: Mechanism) -> list[str]:

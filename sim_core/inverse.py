@@ -20,7 +20,7 @@ def _column(system: System, name: str, value: Any) -> np.ndarray:
         raise TypeError(
             f"the system is a {type(system).__name__}, not a System; pass the result of assemble(mechanism)"
         )
-    array = as_state(f"robot {system.mechanism.name!r}", name, value)
+    array = system.with_states(name, as_state(f"robot {system.mechanism.name!r}", name, value))
     if array.size != system.n_q:
         takes = f"{system.mechanism.name!r} takes {system.n_q}{system.size_hint(array.size)}"
         raise ValueError(f"{name} has {array.size} entries; {takes}")
@@ -45,12 +45,15 @@ def inverse_dynamics(system: System, q: Any, v: Any, a: Any, p: Any = None) -> n
 
     The result is tau = M a - f, in N or N m along the coordinates. f contains springs, joint loads and damping, but
     neither actuators nor constraint forces: in a mechanism with loops, actuators and constraints together must exert
-    tau. Raises ValueError for an array of a wrong size, InvalidRequest for entries that are not finite.
+    tau. First-order states, such as the bristles of friction, may be left out of the arrays: they are then at their
+    start values, and left out of the result. Raises ValueError for an array of a wrong size, InvalidRequest for entries
+    that are not finite.
     """
+    n = np.size(q)
     q, v, a = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("a", a)))
     tau = np.zeros(system.n_q)
     system.bind_inverse_dynamics(q, v, a, tau, _parameters(system, p))()
-    return tau
+    return tau[:n]
 
 
 def forward_dynamics(
@@ -62,12 +65,14 @@ def forward_dynamics(
     p                parameters (n_p,), by default the values at the start of a simulation. If `p` is given, the flags
                      in `p` also determine which constraints hold
 
-    Constraints hold at the acceleration level, J a = gamma, without stabilization.
+    Constraints hold at the acceleration level, J a = gamma, without stabilization. First-order states may be left out,
+    as in `inverse_dynamics`.
     """
+    n = np.size(q)
     q, v, tau = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("tau", tau)))
     a = np.zeros(system.n_q)
     system.bind_forward_dynamics(q, v, tau, a, constraint_mode, _parameters(system, p))()
-    return a
+    return a[:n]
 
 
 def mass_matrix(system: System, q: Any, p: Any = None) -> np.ndarray:
@@ -76,11 +81,12 @@ def mass_matrix(system: System, q: Any, p: Any = None) -> np.ndarray:
     p  parameters (n_p,), by default the values at the start of a simulation
 
     Entry i, j is the force along coordinate i per acceleration of coordinate j: kg, kg m or kg m2. Constraints do not
-    contribute. Raises ValueError for q of another size, InvalidRequest for entries that are not finite.
+    contribute. First-order states may be left out, as in `inverse_dynamics`. Raises ValueError for q of another size,
+    InvalidRequest for entries that are not finite.
     [Featherstone2008, ch. 6]
     """
-    rest, q = np.zeros(system.n_q), _column(system, "q", q)
-    return system.terms(0.0, q, rest, None, _parameters(system, p))[0]
+    n, rest, q = np.size(q), np.zeros(system.n_q), _column(system, "q", q)
+    return system.terms(0.0, q, rest, None, _parameters(system, p))[0][:n, :n]
 
 
 class Poses(dict[str, tuple[np.ndarray, np.ndarray]]):

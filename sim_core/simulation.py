@@ -534,6 +534,7 @@ class Simulation:
             "v": self._start[1] if v is None else as_state(mechanism.name, "v", v),
         }
         for name, values in start.items():
+            start[name] = values = self.system.with_states(name, values)
             if len(values) != self.system.n_q:
                 takes = f"{mechanism.name!r} takes {self.system.n_q}{self.system.size_hint(len(values))}"
                 raise InvalidRequest(f"{name} has {len(values)} entries; {takes}")

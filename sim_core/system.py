@@ -195,6 +195,17 @@ class System:
 
         return Batch(self, lanes)
 
+    def with_states(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Values (n_q,) along the coordinates: `values`, with the mechanism's first-order states added if these are
+        missing.
+
+        name  what the values are; the states are at their start in "v", and 0 in "q" and all others
+        """
+        states = self.mechanism.first_order_states
+        if not states or values.size != self.n_q - len(states):
+            return values
+        return np.concatenate([values, [state.start if name == "v" else 0.0 for state in states]])
+
     def size_hint(self, size: int) -> str:
         """Text for the end of a message about a wrong number of coordinates, which suggests coordinates="joint".
 
@@ -230,6 +241,7 @@ class System:
     def _inputs(self, t: float, q: Any, v: Any, u: Any, p: Any, constraint_mode: int | None = None) -> list[np.ndarray]:
         def sized(name: str, value: Any, size: int) -> np.ndarray:
             array = np.ascontiguousarray(value, dtype=float).reshape(-1).copy()
+            array = self.with_states(name, array) if name in "qv" else array
             if array.size != size:
                 hint = self.size_hint(array.size) if name in "qv" else ""
                 raise ValueError(f"{name} has {array.size} entries; {self.mechanism.name!r} takes {size}{hint}")

@@ -17,6 +17,7 @@ from nodes.node import Context, Node, Outgoing
 from nodes.plan.key_checks import suggestion
 from nodes.plan.launch_plan import Plan
 from robots.registry import build, with_joint_coordinates
+from robots.smoothing import without_bristles
 from sim_core.inverse import DrivenDynamics
 from sim_core.kernels.effort import LIMIT_S
 from sim_core.mechanism import Mechanism, SurfaceForceOutput
@@ -103,8 +104,10 @@ class ModelOfRobot:
 def without_touch(mechanism: Mechanism) -> Mechanism:
     """Return the mechanism without joint stops, contacts and outputs of contact forces.
 
-    With stops, a controller's inverse dynamics would include the effort with which a stop pushes a joint back.
+    With stops, a controller's inverse dynamics would include the effort with which a stop pushes a joint back. Friction
+    with bristles becomes friction that is smooth near rest, as no sensor measures the bristles.
     """
+    mechanism = without_bristles(mechanism)
     joints = tuple(dataclasses.replace(joint, stops=None) for joint in mechanism.joints)
     outputs = tuple(output for output in mechanism.outputs if not isinstance(output, SurfaceForceOutput))
     return dataclasses.replace(mechanism, joints=joints, contacts=(), outputs=outputs)

@@ -106,7 +106,8 @@ def interface_of(mechanism: Mechanism) -> Interface:
     if mechanism.first_order_states:
         named = ", ".join(repr(state.name) for state in mechanism.first_order_states)
         raise InvalidRequest(
-            f"{mechanism.name!r} has first-order states {named}; C and object files do not support them"
+            f"{mechanism.name!r} has first-order states {named}; C and object files do not support them; "
+            "those of an imported robot's friction are left out with friction=regularized"
         )
     if driven := [c.name for c in mechanism.constraints if isinstance(c, PrescribedMotion)]:
         named = ", ".join(map(repr, driven))

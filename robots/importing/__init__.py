@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from robots.parameters import ParameterInfo, require_choice
 from sim_core.mechanism import Mechanism
 
-FRICTION = ParameterInfo("Coulomb friction in the file: smooth near rest, with bristles that stick, or left out")
+FRICTION = ParameterInfo("Coulomb friction in the file: with bristles that stick, smooth near rest, or left out")
 MESHES = ParameterInfo("meshes in drawings: as they are, or boxes in their place")
 REPAIR = ParameterInfo(
     "faults to repair instead of refusing the file: massless (links that move without mass get a small one), inertia "
@@ -29,7 +29,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
     from robots.importing.xml_reader import read_xml
 
     def robot_of_urdf(
-        friction: Annotated[Literal["regularized", "bristles", "ignore"], FRICTION] = "regularized",
+        friction: Annotated[Literal["bristles", "regularized", "ignore"], FRICTION] = "bristles",
         mimic: Annotated[
             Literal["coupled", "free"], ParameterInfo("joints that mimic another: they follow it, or move freely")
         ] = "coupled",
@@ -43,7 +43,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         """Build a robot from a URDF file."""
         from robots.importing.urdf import read_urdf
 
-        require_choice(str(path), "friction", friction, ("regularized", "bristles", "ignore"))
+        require_choice(str(path), "friction", friction, ("bristles", "regularized", "ignore"))
         require_choice(str(path), "mimic", mimic, ("coupled", "free"))
         require_choice(str(path), "base", base, ("fixed", "free"))
         require_choice(str(path), "limits", limits, ("compliant", "none"))
@@ -51,7 +51,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         return read_urdf(path, owner, friction, mimic, base, limits, meshes, repair)
 
     def robot_of_mjcf(
-        friction: Annotated[Literal["regularized", "bristles", "ignore"], FRICTION] = "regularized",
+        friction: Annotated[Literal["bristles", "regularized", "ignore"], FRICTION] = "bristles",
         ignore: Annotated[
             str,
             ParameterInfo("parts to leave out instead of refusing the file: tendon, equality, fluid", none="nothing"),
@@ -69,7 +69,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         """Build a robot from an MJCF file."""
         from robots.importing.mjcf.reader import read_mjcf
 
-        require_choice(str(path), "friction", friction, ("regularized", "bristles", "ignore"))
+        require_choice(str(path), "friction", friction, ("bristles", "regularized", "ignore"))
         require_choice(str(path), "contacts", contacts, ("compliant", "ground", "ignore"))
         require_choice(str(path), "limits", limits, ("compliant", "none"))
         require_choice(str(path), "meshes", meshes, ("drawn", "boxes"))

@@ -18,7 +18,7 @@ from sim_core.mobility import mass_matrix_at, moving_bodies
 REPAIRS = ("massless", "inertia")
 MASS, INERTIA = 1e-3, 1e-6  # kg, kg m2: a ball with a radius of 5 cm
 DAMPING_RATE = 1000.0  # 1/s: largest rate at which damping slows such a link down; RK4 at 1 ms is stable up to 2785
-FRICTION = 2000.0  # rad/s2: Coulomb friction per inertia, at which bristles of 200 rad/s deflect by 0.05 rad
+FRICTION = 2500.0  # rad/s2: Coulomb friction per inertia, at which bristles of 500 rad/s deflect by 0.01 rad
 SHOWN = 5  # links named in an error
 NOTHING_MOVED = 1e-15  # kg or kg m2
 
@@ -47,7 +47,7 @@ def with_smallest_masses(mechanism: Mechanism, elements: Mapping[str, Element], 
     """A copy of a mechanism in which each joint moves a mass: links that lack it get a small one, with a note each.
 
     A link gets MASS and INERTIA, and more where a step of 1 ms would not resolve the damping of the joint that moves
-    it, or friction would not hold it within 0.05 rad or 5 mm. Only links of joints are changed whose accelerations are
+    it, or friction would not hold it within 0.01 rad or 1 mm. Only links of joints are changed whose accelerations are
     undetermined otherwise.
 
     elements  {name of a link: the element that notes name}
@@ -96,15 +96,24 @@ def _with_mass(mechanism: Mechanism, joint: Joint, elements: Mapping[str, Elemen
 
 
 def check_masses(
-    mechanism: Mechanism, elements: Mapping[str, Element], joints: Mapping[str, Element], errors: Errors
+    mechanism: Mechanism, elements: Mapping[str, Element], joints: Mapping[str, Element], notes: Notes, errors: Errors
 ) -> None:
     """Add the joints that move no mass to `errors`, in one error.
+
+    Joints that move masses, but along which the mass matrix is singular at the start, are added to `notes`.
 
     elements  {name of a link: element}
     joints    {name of a joint: element}
     """
     found = [joint for joint in joints_without_mass(mechanism) if joint.child in elements]
     if not found:
+        for joint in _bare(mechanism, _undetermined(mechanism)):
+            if joint.child in elements:
+                notes.add(
+                    elements[joint.child],
+                    "its inertia is too small: the mass matrix is singular, and simulations refuse the robot; give the "
+                    "link an inertia, or pass repair=massless",
+                )
         return
     first = found[0]
     place = f" at line {joints[first.name].line}" if first.name in joints else ""

@@ -37,7 +37,7 @@ from sim_core.mechanism.quantities import value_of
 from sim_core.spatial import perpendicular_axes
 from sim_core.support.suggestion import did_you_mean
 
-Friction = Literal["regularized", "bristles", "ignore"]
+Friction = Literal["bristles", "regularized", "ignore"]
 Mimicking = Literal["coupled", "free"]
 Base = Literal["fixed", "free"]
 Limits = Literal["compliant", "none"]
@@ -57,7 +57,7 @@ KINDS: dict[str, JointKind] = {
 def read_urdf(
     path: Path,
     owner: str,
-    friction: Friction = "regularized",
+    friction: Friction = "bristles",
     mimic: Mimicking = "coupled",
     base: Base = "fixed",
     limits: Limits = "compliant",
@@ -68,9 +68,9 @@ def read_urdf(
     its limits.
 
     owner     beginning of every error message and warning, such as "robot 'panda.urdf'"
-    friction  "regularized": joints have the Coulomb friction of the file, smooth near rest; "bristles": this friction
-              has bristles, on which a loaded joint sticks (robots.smoothing); "ignore": Coulomb friction is left out,
-              with a warning
+    friction  "bristles": joints have the Coulomb friction of the file, with bristles, on which a loaded joint sticks
+              (robots.smoothing); "regularized": this friction is smooth near rest, where a loaded joint creeps;
+              "ignore": Coulomb friction is left out, with a warning
     mimic     "coupled": a joint that mimics another joint follows it, by a JointRelation; "free": such a joint moves
               freely, with a warning
     base      "fixed": the root link is fixed to the ground; "free": a free joint `ground_to_ROOT` moves the root link
@@ -83,7 +83,7 @@ def read_urdf(
     folder = path.parent if meshes == "drawn" else None
     reader = Reader(read_xml(path, owner), friction, mimic, base, limits, folder, repairs_of(path, repair))
     mechanism = reader.mechanism(path.stem)
-    mechanism = with_bristles(mechanism) if friction == "bristles" else with_resolved_friction(mechanism, owner)
+    mechanism = with_bristles(mechanism, owner) if friction == "bristles" else with_resolved_friction(mechanism, owner)
     return with_stops(mechanism) if limits == "compliant" else mechanism
 
 
@@ -155,7 +155,7 @@ class Reader:
         if "massless" in self._repairs:
             mechanism = with_smallest_masses(mechanism, links, self.notes)
         else:
-            check_masses(mechanism, links, elements, self.errors)
+            check_masses(mechanism, links, elements, self.notes, self.errors)
         self.errors.check()
         self.notes.warn()
         return mechanism

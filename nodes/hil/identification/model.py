@@ -30,6 +30,7 @@ def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
     Raises NoModelError for an unknown robot, and for a robot with loops or with joints of several coordinates.
     """
     from robots.registry import build, with_joint_coordinates
+    from robots.smoothing import without_bristles
 
     try:
         chosen = {key: value for key, value in parameters.items() if key != "coordinates"}
@@ -47,7 +48,7 @@ def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
                 f"robot {robot!r}: joint {joint.name!r} is {joint.kind} and has {len(joint.coordinates)} coordinates; "
                 "efforts along a motion are compared only for robots whose joints have one coordinate each"
             )
-    return mechanism
+    return without_bristles(mechanism)
 
 
 def with_open_mass(body: Body, share: float = 1.0) -> Body:

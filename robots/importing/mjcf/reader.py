@@ -47,7 +47,7 @@ from sim_core.mechanism import GROUND, ORIGIN, Body, Joint, JointFriction, Mecha
 from sim_core.mechanism.joints import JointKind, Quaternion
 from sim_core.support.suggestion import did_you_mean
 
-Friction = Literal["regularized", "bristles", "ignore"]
+Friction = Literal["bristles", "regularized", "ignore"]
 Contact = Literal["compliant", "ground", "ignore"]
 Limits = Literal["compliant", "none"]
 Drawing = Literal["drawn", "boxes"]
@@ -61,7 +61,7 @@ VISIBLE_GROUP = 2.0  # last group of geoms that MuJoCo's viewer shows by default
 def read_mjcf(
     path: Path,
     owner: str,
-    friction: Friction = "regularized",
+    friction: Friction = "bristles",
     ignore: str = "",
     keyframe: str = "",
     contacts: Contact = "compliant",
@@ -71,9 +71,9 @@ def read_mjcf(
     """The mechanism of an MJCF file, in joint coordinates, at the file's positions or at a keyframe.
 
     owner     beginning of every error message and warning, such as "robot 'hopper.xml'"
-    friction  "regularized": joints have the Coulomb friction of the file (frictionloss), smooth near rest; "bristles":
-              this friction has bristles, on which a loaded joint sticks (robots.smoothing); "ignore": Coulomb friction
-              is left out
+    friction  "bristles": joints have the Coulomb friction of the file (frictionloss), with bristles, on which a loaded
+              joint sticks (robots.smoothing); "regularized": this friction is smooth near rest, where a loaded joint
+              creeps; "ignore": Coulomb friction is left out
     ignore    names from IGNORABLE, separated by spaces: parts that are left out with a warning instead of refused
     keyframe  name of the keyframe that gives the start; "" selects the keyframe named START or, if the file has no
               keyframe of this name, the file's positions
@@ -86,7 +86,7 @@ def read_mjcf(
     folder = path.parent if meshes == "drawn" else None
     reader = Reader(read_document(path, owner), friction, frozenset(ignore.split()), contacts, folder)
     mechanism = reader.mechanism(path.stem, keyframe)
-    mechanism = with_bristles(mechanism) if friction == "bristles" else with_resolved_friction(mechanism, owner)
+    mechanism = with_bristles(mechanism, owner) if friction == "bristles" else with_resolved_friction(mechanism, owner)
     return with_stops(mechanism) if limits == "compliant" else mechanism
 
 

@@ -13,7 +13,7 @@ import pytest
 from nodes.controllers.computed_torque import ComputedTorque
 from nodes.controllers.gravity_pd import GravityPD
 from nodes.controllers.impedance import Impedance
-from nodes.controllers.model import ModelController
+from nodes.controllers.model import ModelController, ModelOfRobot, ModelParams
 from nodes.controllers.tracking import REFERENCE_LIFE_S, Targets
 from nodes.messages import JointCommand, JointReference, RobotState
 from nodes.messages.codec import decode
@@ -22,6 +22,7 @@ from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.simulation.compose import Composition, compose
 from robots.registry import build
 from sim_core import assemble, forward_kinematics, inverse_dynamics
+from sim_core.inverse import DrivenDynamics
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -303,3 +304,16 @@ def test_an_impedance_without_its_point_is_refused_before_the_start(params: dict
     plan = plan_of("nodes/controllers/impedance.py:Impedance", {}, "arm_2dof")
     with pytest.raises(ValueError, match=said):
         Impedance.check(msgspec.convert(given, Impedance.Params), plan)
+
+
+def test_the_model_of_an_imported_robot_has_the_friction_without_bristles(tmp_path: Path) -> None:
+    """No sensor measures the deflections of bristles, on which the simulated robot sticks."""
+    file = tmp_path / "arm.urdf"
+    arm = (ROOT / "launch/examples/bench_arm.urdf").read_text()
+    file.write_text(arm.replace("<dynamics ", '<dynamics friction="0.2" '))
+    assert any(joint.bristle for joint in build(str(file)).joints)
+    model = ModelOfRobot(ModelParams(), {}, str(file)).mechanism
+    smooth = build(str(file), friction="regularized", limits="none")
+    assert model.joints == smooth.joints
+    assert len(model.initial_q) == len(smooth.initial_q) == len(model.moving_joints)
+    DrivenDynamics(assemble(model))()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import casadi as ca
 import numpy as np
 import pytest
 
 from robots import build
+from sim_core.derivation.equations import derive_batch
 from sim_core.inverse import forward_dynamics, inverse_dynamics, mass_matrix
 from sim_core.mechanism import GROUND, Mechanism
 from sim_core.spatial import rotation_from_quaternion
@@ -97,6 +101,40 @@ class PinocchioOfUrdf:
         force = np.linalg.solve(B.T, tau - self._damping * v)
         a = self._pin.aba(self._model, self._data, self._q, B @ v, force)
         return np.asarray(np.linalg.solve(B, a - self._bias))
+
+
+def derived_miss(path: str, states: int, **parameters: str) -> float:
+    """`worst_miss` of inverse and forward dynamics, with the symbolic equations in place of the compiled ones."""
+    mechanism = build(path, **{"limits": "none", **parameters})
+    functions = derive_batch(mechanism)
+    theirs = PinocchioOfUrdf(path, mechanism, parameters.get("base") == "free")
+    names = [name for each in mechanism.joints for name in each.coordinates]
+    turning = [name.rpartition(".")[2] in ("rx", "ry", "rz") for name in names]
+    random, worst = np.random.default_rng(11), 0.0
+    for q, v, a in random.normal(scale=2.0, size=(states, 3, len(names))):
+        q[turning] = 0.0
+        e = random.normal(size=(len(mechanism.oriented_joints), 4))
+        p = (e / np.linalg.norm(e, axis=1, keepdims=True)).ravel()
+        theirs.at(q, v, p)
+        for name, other in (
+            ("inverse_dynamics", theirs.inverse_dynamics(a)),
+            ("forward_dynamics", theirs.forward_dynamics(a)),
+        ):
+            ours = _evaluated(functions[name], [0.0, q, v, a, p])
+            worst = max(worst, float(np.abs(ours - other).max() / np.abs(other).max()))
+    return worst
+
+
+def _evaluated(function: ca.Function, arguments: list[Any]) -> np.ndarray:
+    """First result of a kernel's function, whose last argument are its own intermediate values."""
+    lifted = np.zeros(function.size1_in(function.n_in() - 1)) if function.n_in() > len(arguments) else None
+    while lifted is not None:
+        found = np.array(function(*arguments, lifted)[-1]).ravel()
+        if np.array_equal(found, lifted, equal_nan=True):
+            break
+        lifted = found
+    results = function(*arguments, *([] if lifted is None else [lifted]))
+    return np.array(results[0] if isinstance(results, tuple) else results).ravel()
 
 
 def worst_miss(path: str, states: int, **parameters: str) -> float:

@@ -45,7 +45,7 @@ def test_a_file_with_the_name_of_a_keyword_gives_a_function_that_is_found(
         ([BENCH_ARM, "--output", "no/arm.py"], "armswing: --output no/arm.py: there is no folder 'no'"),
         (
             [BENCH_ARM, "--param", "friction=much"],
-            "friction is 'much'; it must be one of regularized, bristles, ignore",
+            "friction is 'much'; it must be one of bristles, regularized, ignore",
         ),
     ],
 )

@@ -393,5 +393,5 @@ def test_a_parameter_leaves_out_what_is_refused_without_it(write: Write) -> None
     made = build(file, friction="ignore", mimic="free")
     assert made.joint("copy").damping == 0.2
     assert [actuator.name for actuator in made.actuators] == ["hinge"]
-    with pytest.raises(InvalidRequest, match=r"friction is 'keep'; it must be one of regularized, bristles, ignore"):
+    with pytest.raises(InvalidRequest, match=r"friction is 'keep'; it must be one of bristles, regularized, ignore"):
         build(file, friction="keep")

@@ -97,7 +97,7 @@ def test_a_planar_joint_is_read_again_with_its_motor_and_its_limits(write: Write
     assert again.joint("drive").stops is not None
     plain = [dataclasses.replace(each, stops=None) for each in again.joints]
     assert dataclasses.replace(again, joints=tuple(plain)).canonical_hash == driven.canonical_hash
-    assert again.initial_q == (0.0, 0.0, 0.2)
+    assert again.initial_q[:3] == (0.0, 0.0, 0.2)
     assert not [note for note in export(driven, "urdf").notes if "start" in note]
 
 
