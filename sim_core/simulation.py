@@ -141,6 +141,8 @@ class Simulation:
         self._parameters = np.array([tunable.value for tunable in system.mechanism.tunables], dtype=float)
         self._parameters = self._with_parameters(parameters or {})
         self._motions = PrescribedMotions(system, self.step_s, self.stepper.adaptive)
+        keeps = self.stepper.restarts or self.stepper.acceleration is not None
+        self._must_follow = keeps  # whether a jump of inputs changes more than them
         self._transitions: list[Transition] = []
         self.notices: list[Notice] = []
         self._switching = Switching(system, self._w)
@@ -617,10 +619,9 @@ class Simulation:
     def driven(self) -> np.ndarray | None:
         """The array (n_u,) of efforts that the kernels read. Writing to it has the same effect as a call of `drive`.
 
-        None for a stepper that integrates past the current tick, because a change of effort must restart such a
-        stepper, and only `drive` does so.
+        None if a change of effort changes the memory of the stepper, which only `drive` does.
         """
-        return None if self.stepper.integrates_past_tick else self._w.u
+        return None if self._must_follow else self._w.u
 
     def set_parameters(self, parameters: Mapping[str, float]) -> None:
         """Set tunables, {name: value}, from the next time step on.
@@ -669,13 +670,21 @@ class Simulation:
         return found
 
     def _change(self, array: np.ndarray, values: np.ndarray) -> None:
-        """Write new values to an input array.
+        """Write new values to an input array; the memory of the stepper follows a jump."""
+        if not self._must_follow:
+            array[:] = values
+        elif not np.array_equal(array, values):
+            w, first = self._w, self.stepper.acceleration
+            before = self._acceleration() if first is not None else w.a
+            array[:] = values
+            if first is not None:
+                w.stepper_memory[first : first + w.a.size] += self._acceleration() - before
+            elif self.stepper.restarts:
+                w.stepper_memory[:] = 0.0
 
-        If the stepper has already integrated past the current tick, it starts again from this tick.
-        """
-        if self.stepper.integrates_past_tick and not np.array_equal(array, values):
-            self._w.stepper_memory[:] = 0.0
-        array[:] = values
+    def _acceleration(self) -> np.ndarray:
+        w = self._w
+        return self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U)[0]
 
     @property
     def parameters(self) -> dict[str, float]:

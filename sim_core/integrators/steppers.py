@@ -41,8 +41,10 @@ class Stepper:
     adaptive       whether error control chooses the steps; the method is then stable for ticks of any length
     spans_steps    whether the method uses positions or accelerations of earlier steps, so that the coordinates must not
                    change between steps
-    integrates_past_tick  whether a step may extend beyond a tick; if inputs or parameters change at a tick, the method
-                          restarts from the state at this tick
+    restarts       whether the memory holds for constant inputs and parameters only; if these change at a tick, it is
+                   cleared, and the method restarts from the state at this tick
+    acceleration   index in the memory at which an acceleration (n_q) of the last step begins; if inputs or parameters
+                   change, the jump of the acceleration is added to it. None if the method keeps no such acceleration
     options        further constant arguments of the loop
     extras         function of n_q that returns the loop's arguments, in place of tableau and options
     amplification  function (kp, kd, h) that returns the matrix of one step of e'' = -kp e - kd e', for the vector of e,
@@ -61,7 +63,8 @@ class Stepper:
     memory: tuple[int, ...] = ()
     adaptive: bool = False
     spans_steps: bool = False
-    integrates_past_tick: bool = False
+    restarts: bool = False
+    acceleration: int | None = None
     options: tuple[float, ...] = ()
     extras: Callable[[int], tuple[Any, ...]] | None = field(default=None, repr=False)
     amplification: Callable[[float, float, float], np.ndarray] | None = field(default=None, repr=False)
@@ -170,6 +173,12 @@ def _one_stage(name: str, constants: list[float], tolerance: float, **more: Any)
     return Stepper(name, 2, 2, 0, loops.one_stage, MIDPOINT, memory=(3, 1, 2), extras=extras, **more)
 
 
+def abm4() -> Stepper:
+    """Adams-Bashforth-Moulton, order 4; Runge-Kutta steps at the start and after a change of inputs or parameters."""
+    more: dict[str, Any] = {"memory": (2, 6), "spans_steps": True, "restarts": True}
+    return Stepper("abm4", 4, 4, 2, loops.multistep, RK4, adams_companion, 0.5, pole=0.8, **more)
+
+
 def implicit_midpoint(tolerance: float = 1e-10) -> Stepper:
     """Implicit midpoint rule, order 2: linear oscillations keep their amplitude. [HairerWanner1996, ch. IV.8]
 
@@ -208,7 +217,8 @@ def generalized_alpha(rho: float = 0.9, tolerance: float = 1e-10) -> Stepper:
         )
 
     constants = [place * gamma * share, place * beta * share, place, share, old, beta, gamma]
-    return _one_stage("generalized_alpha", constants, tolerance, amplification=amplification, spans_steps=True)
+    more: dict[str, Any] = {"amplification": amplification, "spans_steps": True, "acceleration": 3}
+    return _one_stage("generalized_alpha", constants, tolerance, **more)
 
 
 def tr_bdf2(tolerance: float = 1e-12) -> Stepper:
@@ -252,7 +262,7 @@ def dopri5_dense(rtol: float = 1e-6, atol: float = 1e-9) -> Stepper:
     States at ticks are interpolated. A sampled stabilizer is evaluated once per step of the integrator.
     rtol, atol  relative and absolute tolerances of the error of q and v
     """
-    more: dict[str, Any] = {"memory": (4, 12), "integrates_past_tick": True, "spans_steps": True}
+    more: dict[str, Any] = {"memory": (4, 12), "restarts": True, "spans_steps": True}
     return _controlled("dopri5_dense", loops.dense, DORMAND_PRINCE_DENSE, rtol, atol, **more)
 
 
@@ -280,7 +290,7 @@ STEPPERS: dict[str, Stepper] = {
         Stepper("rk4", 4, 4, 4, loops.explicit, RK4),
         Stepper("semi_implicit", 1, 1, 1, loops.semi_implicit, hold_coefficient=1.0),
         Stepper("dopri5", 5, 6, 6, loops.explicit, DORMAND_PRINCE_FIXED),
-        Stepper("abm4", 4, 4, 2, loops.multistep, RK4, adams_companion, 0.5, pole=0.8, memory=(2, 6), spans_steps=True),
+        abm4(),
         implicit_midpoint(),
         generalized_alpha(),
         tr_bdf2(),

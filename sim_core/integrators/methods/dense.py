@@ -2,13 +2,16 @@
 
 Ticks are the ends of the fixed steps of the simulation. A step of the integrator may span many ticks; q and v at these
 ticks come from the step's interpolant of order 4. The stepper's memory holds the last step. An event or a changed input
-or parameter clears the memory, and the integration restarts from the state at the tick.
+or parameter clears the memory, and the integration restarts from the state at the tick. The first tick after that is
+the end of a step, so that inputs which change at every tick do not add up the errors of interpolants.
 
 Memory: [1 if it holds a step, start of the step, length of the step, length of the next step, five coefficients r0 ...
 r4 of the interpolant (2 n each, for q and v), state (q, v) at the end of the step (2 n)].
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from sim_core.integrators.ledger import book_work, check_energy
 from sim_core.integrators.methods.adaptive import GROW, SAFETY, SHRINK, scaled_error
@@ -81,14 +84,17 @@ def read_interpolant(state, memory, time):  # type: ignore[no-untyped-def]
 
 
 @inner
-def own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
+def own_step(m, calls, law, tick_h, limit, A, b, c, error_weights, dense, rtol, atol):  # type: ignore[no-untyped-def]
     """Take one step that the error control accepts, from the current state, and store it in the stepper's memory.
 
+    limit  time beyond which the step does not extend
     Returns a status (workspace.py).
     """
     n, start = m.state.shape[1], m.scalars[TIME]
-    h = m.stepper[WANTED] if m.stepper[WANTED] > 0.0 else tick_h
+    wanted = m.stepper[WANTED] if m.stepper[WANTED] > 0.0 else tick_h
+    left = limit - start
     while True:
+        h = wanted if wanted <= 0.5 * left else left if wanted >= left else 0.5 * left
         m.scalars[TIME] = start
         begin_step(m, calls, law, h)
         explicit_step(m, calls, law, start, h, A, b, c)
@@ -102,8 +108,8 @@ def own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol): 
             m.state[Q, i], m.state[V, i] = m.state[Q0, i], m.state[V0, i]
         m.scalars[TIME] = start
         take_back(m, calls, law, h)
-        h *= min(factor, 1.0)
-        if h < 1e-12 * tick_h:
+        wanted = h * min(factor, 1.0)
+        if wanted < 1e-12 * tick_h:
             return STEP_TOO_SMALL
     keep_interpolant(m.state, m.stages, m.stepper, h, dense)
     m.scalars[TIME] = start + h
@@ -113,7 +119,7 @@ def own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol): 
         m.stepper[COEFFICIENTS + 10 * n + i] = m.state[Q, i]
         m.stepper[COEFFICIENTS + 11 * n + i] = m.state[V, i]
     m.stepper[HAS_STEP], m.stepper[START] = 1.0, start
-    m.stepper[LENGTH], m.stepper[WANTED] = h, h * factor
+    m.stepper[LENGTH], m.stepper[WANTED] = h, max(wanted, h * factor) if h < wanted else h * factor
     return DONE
 
 
@@ -123,15 +129,17 @@ def reach(m, calls, law, time, tick_h, A, b, c, error_weights, dense, rtol, atol
 
     Returns a status (workspace.py).
     """
-    n = m.state.shape[1]
-    if m.stepper[HAS_STEP] == 1.0:
+    n, limit = m.state.shape[1], np.inf
+    if m.stepper[HAS_STEP] == 0.0:
+        limit = time
+    else:
         # the integrator's own state, ahead of the tick
         for i in range(n):
             m.state[Q, i] = m.stepper[COEFFICIENTS + 10 * n + i]
             m.state[V, i] = m.stepper[COEFFICIENTS + 11 * n + i]
         m.scalars[TIME] = m.stepper[START] + m.stepper[LENGTH]
-    while m.stepper[HAS_STEP] == 0.0 or m.stepper[START] + m.stepper[LENGTH] < time:
-        status = own_step(m, calls, law, tick_h, A, b, c, error_weights, dense, rtol, atol)
+    while m.stepper[HAS_STEP] == 0.0 or m.stepper[LENGTH] < time - m.stepper[START]:
+        status = own_step(m, calls, law, tick_h, limit, A, b, c, error_weights, dense, rtol, atol)
         if status != DONE:
             return status
     read_interpolant(m.state, m.stepper, time)

@@ -2,7 +2,7 @@
 
 A step predicts, evaluates and corrects. The corrected state is evaluated at the start of the next step, so that the
 derivative includes changes of the stabilizer, inputs or projection at the tick. This makes two evaluations per step.
-The first three steps are Runge-Kutta steps with four evaluations.
+The first three steps, also after a change of inputs or parameters, are Runge-Kutta steps with four evaluations.
 
 Stepper's memory: [number of past derivatives, their step size, then (v, a) from one, two and three steps ago, 2 n
 each].

@@ -35,6 +35,7 @@ from sim_core.kernels.compiled import loop
 
 # right-hand sides per tick above which the step size is considered to have gone to zero
 MOST_EVALUATIONS = 100_000
+LEAST_RTOL = 1e-14  # smaller relative tolerances are below rounding errors
 
 
 @loop
@@ -81,11 +82,18 @@ class OutOfEvaluations(Exception):  # noqa: N818 - ends an integration, not an e
 
 
 class AdamsIntegration:
-    """Integration of dy/dt = f(t, y) by VODE: Adams-Moulton, order 1 to 12. [BrownByrneHindmarsh1989]"""
+    """Integration of dy/dt = f(t, y) by VODE: Adams-Moulton, order 1 to 12. [BrownByrneHindmarsh1989]
+
+    An integration begins with order 1, in steps whose errors are as large as the tolerances. In many short integrations
+    in succession these errors would add up, so that the tolerances of an integration shorter than 1 s are multiplied by
+    its length in seconds.
+    """
 
     def __init__(self, f: Callable, t: float, y: np.ndarray, end: float, rtol: float, atol: float) -> None:
         from scipy.integrate import ode
 
+        share = min(1.0, end - t)
+        rtol, atol = max(share * rtol, LEAST_RTOL), share * atol
         self._ode = ode(f).set_integrator("vode", method="adams", rtol=rtol, atol=atol, nsteps=MOST_EVALUATIONS)
         self._ode.set_initial_value(y, t)
 
