@@ -50,7 +50,7 @@ def checked_start(
     if assemble_start:
         q, v = consistent_start(system, q, v, p)
     rows = system.constraint_modes[0]
-    phi, phidot = system.residual(0.0, q, v, p)
+    phi, phidot = system.residual(0.0, q, v, p, u=system.start_inputs)
     if violated := violated_at(mechanism, rows.row_names, phi, phidot):
         line = start_line(mechanism, violated)
         J = system.terms(0.0, q, v, None, p)[2]
@@ -96,9 +96,9 @@ def consistent_start(
             break
         q, phi = closer
     for _ in range(2):  # Phidot is linear in v; the second pass removes rounding
-        phidot = system.residual(0.0, q, v, p)[1]
+        phidot = system.residual(0.0, q, v, p, u=system.start_inputs)[1]
         v = v + _least_motion(system, q, v, p, system.terms(0.0, q, v, None, p)[2], -phidot)
-    phi, phidot = system.residual(0.0, q, v, p)
+    phi, phidot = system.residual(0.0, q, v, p, u=system.start_inputs)
     if violated := violated_at(mechanism, rows.row_names, phi, phidot):
         raise InvalidRequest(
             f"found no initial state of {mechanism.name!r} near the given one that satisfies the constraints: "

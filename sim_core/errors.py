@@ -91,7 +91,11 @@ class ResidualWarning(SimulationWarning):
 
 
 class ConstraintGapWarning(SimulationWarning):
-    """Warning: a guard has switched on a constraint that is violated by much more than one time step explains."""
+    """Warning: a constraint does not hold, and only forces of the stabilizer act against the violation.
+
+    A guard has switched on a violated constraint, a changed parameter has shifted a constraint, or the constraints
+    contradict a commanded velocity.
+    """
 
 
 class StartWarning(SimulationWarning):

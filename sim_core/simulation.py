@@ -24,6 +24,7 @@ from sim_core.errors import (
     StepTooLargeWarning,
     UnknownName,
 )
+from sim_core.events.inputs import VelocityInputs
 from sim_core.events.step import GuardsRepeat, StepEvents
 from sim_core.events.switching import Switching
 from sim_core.integrators.ledger import MARKS
@@ -44,6 +45,7 @@ from sim_core.kernels.stepping import BoundLoop
 from sim_core.mechanism.checks.joints.orientations import turned_joint
 from sim_core.mechanism.pushes import push_names
 from sim_core.mechanism.validation import check_bounds, check_tunables, tuned, validate
+from sim_core.monitoring.constraint_gaps import ConstraintGaps
 from sim_core.monitoring.divergence import WHAT_ENDED, change_point_line, divergence, repetition, too_fast
 from sim_core.monitoring.energy_ledger import EnergyLedger
 from sim_core.monitoring.impacts import too_fast_impacts
@@ -141,8 +143,9 @@ class Simulation:
         self._parameters = np.array([tunable.value for tunable in system.mechanism.tunables], dtype=float)
         self._parameters = self._with_parameters(parameters or {})
         self._motions = PrescribedMotions(system, self.step_s, self.stepper.adaptive)
+        self._velocity_inputs = VelocityInputs(system, self._w)
         keeps = self.stepper.restarts or self.stepper.acceleration is not None
-        self._must_follow = keeps  # whether a jump of inputs changes more than them
+        self._must_follow = self._velocity_inputs.are_there or keeps  # whether a jump of inputs changes more than them
         self._transitions: list[Transition] = []
         self.notices: list[Notice] = []
         self._switching = Switching(system, self._w)
@@ -157,10 +160,9 @@ class Simulation:
         self._w.memory.scalars[MEAN_VELOCITY] = self.stepper.order == 1
         self._events = StepEvents(self._switching, self._w, self.step_s, self.energy)
         self._parameter_history = ParameterHistory()
-        self._gaps = set[str]()  # constraints whose gap was noticed
+        self._gaps = ConstraintGaps(system, self._w)
         self._assemble_start, self._warned_of_residual = assemble_start, False
-        mechanism = system.mechanism
-        self._start = self._checked(np.array(mechanism.initial_q), np.array(mechanism.initial_v), FAR, stacklevel=3)
+        self._check_start(FAR, stacklevel=4)
         self.reset()
         self._warn_of_missed(stacklevel=3)
         self._check_modes(stacklevel=4)
@@ -388,42 +390,13 @@ class Simulation:
         self.energy_ledger.book(self.energy() - before)
         self._thresholds.select(self._switching.constraint_mode)
         engaged = self._switching.named(~held & self._switching.active)
-        if line := self._gap_line([name for name in engaged if name not in self._gaps], v):
+        self._note_gap(self._gaps.of_guards(engaged, v, self.step_s), stacklevel + 1)
+
+    def _note_gap(self, line: str, stacklevel: int) -> None:
+        """Warn of constraints that do not hold, by a line that names them; "" if there are none."""
+        if line:
             self.notices.append(Notice("constraint_gap", self.time, line))
             warnings.warn(line, ConstraintGapWarning, stacklevel=stacklevel)
-
-    def _gap_line(self, engaged: list[str], v: np.ndarray) -> str:
-        """One-line warning about constraints that were switched on although they are violated; "" without any.
-
-        A violation is permitted up to the fraction FAR of the characteristic length (of 1 for rows that are no
-        lengths), and up to the change of the row within two time steps. Each constraint is named once per run.
-
-        engaged  names of the constraints that were switched on in this step
-        v        velocities before this step's events
-        """
-        system, w = self.system, self._w
-        phi = system.residual(self.time, w.q, w.v, w.p)[0] if engaged else np.zeros(0)
-        length = system.mechanism.characteristic_length
-        sizes = [length if each else 1.0 for each in system.lengths]
-        rows = zip(system.constraint_modes[0].row_names, phi, sizes, strict=False)
-        far = [row for row, (name, gap, size) in enumerate(rows) if name in engaged and abs(gap) > FAR * size]
-        if not far:
-            return ""
-        within = 2.0 * self.step_s * np.abs(system.terms(self.time, w.q, v, w.u, w.p)[2] @ v)
-        gaps = {
-            system.constraint_modes[0].row_names[row]: f"{abs(phi[row]):.3g}{' m' * system.lengths[row]}"
-            for row in far
-            if abs(phi[row]) > within[row]
-        }
-        self._gaps.update(gaps)
-        if not gaps:
-            return ""
-        named = ", ".join(f"{name!r} violated by {gap}" for name, gap in gaps.items())
-        return (
-            f"a guard of {system.mechanism.name!r} switched on {named} at t = {self.time:.6g} s; the stabilizer closes "
-            "such gaps by forces that change the energy; switch a constraint on where it is satisfied, or let the "
-            "guard capture its position"
-        )
 
     def take_notices(self) -> list[Notice]:
         """Return the problems found since the last call, oldest first, and clear the list."""
@@ -531,6 +504,8 @@ class Simulation:
 
     def _reset(self, q: Any, v: Any, stacklevel: int) -> None:
         mechanism, w = self.system.mechanism, self._w
+        if q is None and v is None and not np.array_equal(self._parameters, self._of_start):
+            self._check_start(FAR_GIVEN, stacklevel=4)
         start = {
             "q": self._start[0] if q is None else as_state(mechanism.name, "q", q),
             "v": self._start[1] if v is None else as_state(mechanism.name, "v", v),
@@ -543,7 +518,7 @@ class Simulation:
         if q is not None or v is not None:
             start["q"], start["v"] = self._checked(start["q"], start["v"], FAR_GIVEN, stacklevel)
         w.q[:], w.v[:] = start["q"], start["v"]
-        w.u[:] = [actuator.start for actuator in mechanism.actuators]
+        w.u[:] = self.system.start_inputs
         for array in (w.U, w.lam, w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.history, w.evaluations):
             array[:] = 0.0
         w.substepped[:] = w.peak_residual[:] = 0.0
@@ -559,7 +534,7 @@ class Simulation:
         self._thresholds.select(mechanism.start_constraint_mode)
         self._transitions = []
         self.notices = []
-        self._gaps.clear()
+        self._gaps.begin()
         self._motions.begin(0)
         self._parameter_history.clear()
         self._refresh()
@@ -567,6 +542,12 @@ class Simulation:
         self._w.peaks[:] = self.violation()
         if q is not None or v is not None:
             self._warn_of_missed(stacklevel)
+
+    def _check_start(self, share: float, stacklevel: int) -> None:
+        """Check the mechanism's start with the current parameters; `share` is that of `_checked`."""
+        q, v = np.array(self.system.mechanism.initial_q), np.array(self.system.mechanism.initial_v)
+        self._start = self._checked(q, v, share, stacklevel)
+        self._of_start = self._parameters.copy()
 
     def _checked(self, q: np.ndarray, v: np.ndarray, share: float, stacklevel: int) -> tuple[np.ndarray, np.ndarray]:
         """A start (q, v) after the checks of `checked_start`, moved onto the constraints if `assemble_start`.
@@ -619,7 +600,7 @@ class Simulation:
     def driven(self) -> np.ndarray | None:
         """The array (n_u,) of efforts that the kernels read. Writing to it has the same effect as a call of `drive`.
 
-        None if a change of effort changes the memory of the stepper, which only `drive` does.
+        None if a change of effort changes the velocities or the memory of the stepper, which only `drive` does.
         """
         return None if self._must_follow else self._w.u
 
@@ -629,10 +610,12 @@ class Simulation:
         Raises UnknownName for an unknown name, and InvalidRequest for a value that is outside its bounds or makes the
         description invalid.
         """
-        energy = self.energy()
+        w, energy = self._w, self.energy()
+        phi = self.system.residual(self.time, w.q, w.v, w.p)[0]
         before, self._parameters = self.parameters, self._with_parameters(parameters)
         self._parameter_history.record(self.time, before, self.parameters)
-        self._change(self._w.p[: len(self._parameters)], self._parameters)
+        self._change(w.p[: len(self._parameters)], self._parameters)
+        self._note_gap(self._gaps.of_parameters(phi), stacklevel=3)
         self._thresholds.tune(self._parameters)
         self._thresholds.select(self._switching.constraint_mode)
         self.energy_ledger.book(self.energy() - energy)
@@ -670,13 +653,15 @@ class Simulation:
         return found
 
     def _change(self, array: np.ndarray, values: np.ndarray) -> None:
-        """Write new values to an input array; the memory of the stepper follows a jump."""
+        """Write new values to an input array; prescribed velocities and the memory of the stepper follow a jump."""
         if not self._must_follow:
             array[:] = values
         elif not np.array_equal(array, values):
             w, first = self._w, self.stepper.acceleration
+            inputs = w.u.copy()
             before = self._acceleration() if first is not None else w.a
             array[:] = values
+            self._follow_inputs(inputs, stacklevel=4)
             if first is not None:
                 w.stepper_memory[first : first + w.a.size] += self._acceleration() - before
             elif self.stepper.restarts:
@@ -685,6 +670,18 @@ class Simulation:
     def _acceleration(self) -> np.ndarray:
         w = self._w
         return self.system.acceleration(self.time, w.q, w.v, w.u, w.p, w.U)[0]
+
+    def _follow_inputs(self, before: np.ndarray, stacklevel: int) -> None:
+        """Change the velocities by the impulses of changed inputs, and record the work of these impulses.
+
+        before  (n_u,) inputs before the change
+        """
+        if np.array_equal(before, self._w.u) or not self._velocity_inputs.are_there:
+            return
+        energy = self.energy()
+        missed = self._velocity_inputs.follow(before)
+        self.energy_ledger.add_work(self.energy() - energy)
+        self._note_gap(self._gaps.of_commands(missed), stacklevel + 1)
 
     @property
     def parameters(self) -> dict[str, float]:

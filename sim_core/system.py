@@ -128,6 +128,11 @@ class System:
         """Number of entries of the array `factor`, the factorized KKT matrix that `acceleration` returns."""
         return self.constraint_modes[0].factor_size
 
+    @property
+    def start_inputs(self) -> np.ndarray:
+        """Actuator inputs u (n_u,) at the start."""
+        return np.array([actuator.start for actuator in self.mechanism.actuators], dtype=float)
+
     def constraint_mode_index(self, name: str) -> int:
         """Return the index of the constraint mode with this name; raise UnknownName if there is none."""
         names = [constraint_mode.name for constraint_mode in self.constraint_modes]
@@ -318,11 +323,11 @@ class System:
         return out[0]
 
     def residual(
-        self, t: float, q: Any, v: Any, p: Any = None, constraint_mode: int | None = None
+        self, t: float, q: Any, v: Any, p: Any = None, constraint_mode: int | None = None, u: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Constraint violations Phi (n_h,) of the holonomic rows and rates Phidot (n_r,) of all rows, not scaled."""
         out = [np.zeros(self.constraint_modes[0].n_holonomic), np.zeros(self.max_rows)]
-        self.bind("residual", self._inputs(t, q, v, None, p, constraint_mode), out)()
+        self.bind("residual", self._inputs(t, q, v, u, p, constraint_mode), out)()
         return out[0], out[1]
 
     def _shared(self, name: str, sizes: list[int], t: float, q: Any, v: Any, p: Any) -> list[np.ndarray]:

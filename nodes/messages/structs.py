@@ -285,7 +285,8 @@ class Event(Message, kw_only=True):
             in the launch file, may command actuators); "clock_step" (the clock of `node` jumped); "step_too_large" (the
             step size is too large for the robot's fastest mode); "energy_departure" (the energy error exceeds 1 % of
             the run's energies, or has doubled since the last such event); "constraint_gap" (a guard switched on a
-            violated constraint); "estop" and "estop_released" (an emergency stop of all actuators begins and ends)
+            violated constraint, new parameters shifted a constraint, or the constraints do not permit a commanded
+            velocity); "estop" and "estop_released" (an emergency stop of all actuators begins and ends)
     before  state before a change of constraint mode, coordinates then velocities
     after   state after a change of constraint mode, coordinates then velocities
     energy  energy lost in the change of constraint mode, J

@@ -25,6 +25,7 @@ from sim_core.errors import InvalidRequest, require_finite
 from sim_core.kernels.bound import BoundKernel, pointer_table
 from sim_core.kernels.machine_code import native
 from sim_core.mechanism.checks.joints.orientations import ROUNDED
+from sim_core.mechanism.joint_constraints import PrescribedMotion
 from sim_core.mechanism.validation import check_bounds
 from sim_core.spatial import angular_velocity_of_step, quaternion_of_step, quaternion_product
 
@@ -319,6 +320,12 @@ class Batch:
         if self.system.mechanism.guards:
             raise InvalidRequest(
                 f"{self.system.mechanism.name!r} has guards, which a batch does not check; use a Simulation"
+            )
+        driven = [c.name for c in self.system.mechanism.constraints if isinstance(c, PrescribedMotion) and c.input]
+        if driven:
+            raise InvalidRequest(
+                f"an input prescribes the velocity of {', '.join(map(repr, driven))} of "
+                f"{self.system.mechanism.name!r}, which a batch does not follow; use a Simulation"
             )
         step_s = as_number(self._owner, "step_s", step_s)
         steps, every = as_whole(self._owner, "steps", steps), as_whole(self._owner, "every", every)

@@ -52,8 +52,8 @@ def derive(mechanism: Mechanism) -> Derivation:
 
     The inputs of most kernels are t, q, v, u, p: time, coordinates, velocities, actuator inputs and parameters. The
     parameters include a flag (1 or 0) for each constraint that is not always active. `guards` also has the multipliers
-    lam as an input, and `power` has the stabilization U if it depends on U. `inverse_dynamics` has the accelerations a
-    in place of u. `_kernels_of` lists the inputs of the kernels that solve the equations of motion.
+    lam as an input. `inverse_dynamics` has the accelerations a in place of u. `_kernels_of` lists the inputs of the
+    kernels that solve the equations of motion.
     """
     validate(mechanism)
     mechanism = with_contact_stiffness(mechanism)
@@ -73,8 +73,7 @@ def derive(mechanism: Mechanism) -> Derivation:
     needed = ca.substitute(solution.inertial(a, applied), symbols.u, ca.SX.zeros(symbols.u.shape))
     maker.add("inverse_dynamics", arguments(solution.symbols, a=a), [needed])
     output_names, outputs = outputs_of(mechanism, motion, symbols, positions, solution, others)
-    U = ca.SX.sym("U", solution.rows.J.shape[0])
-    power = power + prescribed_power(mechanism, solution, U) if has_prescribed(mechanism) else power
+    power = power + prescribed_power(mechanism, solution) if has_prescribed(mechanism) else power
     shared = {
         "joints": [positions, rates],
         "wrapping": [_selected(positions, wraps)],
@@ -88,9 +87,8 @@ def derive(mechanism: Mechanism) -> Derivation:
         shared["rebase"] = orientations.rebased(mechanism, symbols)
     if mechanism.posed_joints:
         shared["frames"] = orientations.frames_and_twists(mechanism, symbols)
-    stabilized = {"power": {"U": U}} if ca.depends_on(power, U) else {}
     for name, results in shared.items():
-        maker.add(name, arguments(solution.symbols) | stabilized.get(name, {}), results)
+        maker.add(name, arguments(solution.symbols), results)
     lam = ca.SX.sym("lam", solution.rows.J.shape[0])
     values = guard_values(mechanism, motion.frames, symbols, solution.rows.names, lam)
     maker.add("guards", arguments(solution.symbols) | {"lam": lam}, [values])
@@ -348,22 +346,16 @@ def has_prescribed(mechanism: Mechanism) -> bool:
     return any(isinstance(constraint, PrescribedMotion) for constraint in mechanism.constraints)
 
 
-def prescribed_power(mechanism: Mechanism, solution: Solution, U: ca.SX) -> ca.SX:
+def prescribed_power(mechanism: Mechanism, solution: Solution) -> ca.SX:
     """Power -lam' J v, W, of the constraints that prescribe motions, with their multipliers lam and Jacobian J.
 
-    U  stabilization. In the row of a constraint with an input that prescribes a velocity, U makes the velocity follow a
-       new value of the input. The force that this U causes is part of lam, because the force does the work of a motor.
-       All other rows of U have no effect on lam.
+    The work of the impulse at a jump of a prescribed velocity is no part of it.
     """
     power, rows, v = ca.SX(0), solution.rows, solution.symbols.v
-    prescribed = [each for each in mechanism.constraints if isinstance(each, PrescribedMotion)]
-    driven = {each.name for each in prescribed if each.input}
-    followed = ca.vertcat(*[U[row] if name in driven else 0.0 for row, name in enumerate(rows.names)])
-    forces = solution.factor.solve(solution.f, rows.gamma - followed)[1] if driven else None
-    for constraint in prescribed:
-        row = rows.names.index(constraint.name)
-        lam = solution.multiplier(constraint.name) if forces is None else forces[row]
-        power -= lam * (rows.J[row, :] @ v)
+    for constraint in mechanism.constraints:
+        if isinstance(constraint, PrescribedMotion):
+            row = rows.names.index(constraint.name)
+            power -= solution.multiplier(constraint.name) * (rows.J[row, :] @ v)
     return power
 
 

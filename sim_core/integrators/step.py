@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim_core.integrators.ledger import KINETIC, MARKS, TICK, WORK, book_work, check_energy
+from sim_core.integrators.ledger import MARKS, TICK, book_work, check_energy
 from sim_core.integrators.workspace import (
     ACCELERATION,
     APPLY,
@@ -22,15 +22,12 @@ from sim_core.integrators.workspace import (
     DIVERGED,
     DONE,
     DQDT,
-    DRIVEN,
-    ENERGY,
     EVALUATIONS,
     EVENT,
     EVERY_STAGE,
     FRESH_FACTOR,
     GUARDS,
     HISTORY,
-    IS_DRIVEN,
     IS_WEAK,
     LAW,
     LAW_GAINS,
@@ -55,7 +52,6 @@ from sim_core.integrators.workspace import (
     PHI,
     PHIDOT,
     POSITION_LEVEL,
-    POWER,
     PROJECTING,
     PSEUDO_INVERSE,
     Q_KEPT,
@@ -235,38 +231,20 @@ def project(m, calls, law):  # type: ignore[no-untyped-def]
     if law[LAW_ROWS] == 0:
         return
     for level in (POSITION_LEVEL, VELOCITY_LEVEL):
-        if not law[LAW_LEVELS] & level:
-            continue
-        if level == VELOCITY_LEVEL and law[LAW_MODE] == PROJECTING and m.scalars[IS_DRIVEN] != 0.0:
-            follow_inputs(m, calls, law)
-        correct(m, calls, law, level, False)
+        if law[LAW_LEVELS] & level:
+            correct(m, calls, law, level)
 
 
 @inner
-def follow_inputs(m, calls, law):  # type: ignore[no-untyped-def]
-    """Project v onto the rows whose velocity an input prescribes, and book the change of the kinetic energy as work.
-
-    The rates Phidot of the other rows do not change.
-    """
-    call_kernel(calls[ENERGY, 0], calls[ENERGY, 1], calls[ENERGY, 2])
-    before = m.ledger[KINETIC]
-    correct(m, calls, law, VELOCITY_LEVEL, True)
-    call_kernel(calls[ENERGY, 0], calls[ENERGY, 1], calls[ENERGY, 2])
-    if calls[POWER, 0] != 0:
-        m.ledger[WORK] += m.ledger[KINETIC] - before
-
-
-@inner
-def correct(m, calls, law, level, driven):  # type: ignore[no-untyped-def]
+def correct(m, calls, law, level):  # type: ignore[no-untyped-def]
     """Project q or v onto the constraints, see `project`.
 
-    level   POSITION_LEVEL for q, VELOCITY_LEVEL for v
-    driven  whether to project only onto the rows whose velocity an input prescribes
+    level  POSITION_LEVEL for q, VELOCITY_LEVEL for v
     """
     call_kernel(calls[RESIDUAL, 0], calls[RESIDUAL, 1], calls[RESIDUAL, 2])
     for row in range(law[LAW_ROWS]):
         if level == VELOCITY_LEVEL:
-            m.rows[R2, row] = 0.0 if driven and m.rows[DRIVEN, row] == 0.0 else -m.rows[PHIDOT, row]
+            m.rows[R2, row] = -m.rows[PHIDOT, row]
         else:
             m.rows[R2, row] = -m.rows[PHI, row] if row < law[LAW_HOLONOMIC] else 0.0
     if law[LAW_SOLVE] == PSEUDO_INVERSE:

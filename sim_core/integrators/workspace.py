@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sim_core.kernels.bound import pointer_table
-from sim_core.mechanism.joint_constraints import PrescribedMotion
 from sim_core.mechanism.quantities import value_of
 
 if TYPE_CHECKING:
@@ -38,11 +37,11 @@ DONE, DIVERGED, EVENT, STEP_TOO_SMALL, NOT_CONVERGED = range(5)
 
 # rows of Memory.state, of Memory.rows, entries of Memory.scalars, rows of Memory.angles and of Memory.guards
 Q, V, DVDT, Q0, V0, R1, X, DQDT, Q_KEPT, V_KEPT, Q_WORK, V_WORK = range(12)
-PHI, PHIDOT, HELD, LAM, R2, Y, LEAST_PIVOT, DRIVEN = range(8)
+PHI, PHIDOT, HELD, LAM, R2, Y, LEAST_PIVOT = range(7)
 TIME, PEAK_PHI, PEAK_PHIDOT, EVALUATIONS, WEIGHT_V, WEIGHT_Q = range(6)
 IS_WEAK, SUBSTEPPED, SUM_PHI, SUM_PHIDOT, SMALL = range(6, 11)
-TO_CHECK, MISSING, WHOLE, PEAK_RESIDUAL, TIME_WORK, ENERGY_ROUNDING, IS_DRIVEN, STOPS_AT_MARKS = range(11, 19)
-MEAN_VELOCITY = 19
+TO_CHECK, MISSING, WHOLE, PEAK_RESIDUAL, TIME_WORK, ENERGY_ROUNDING, STOPS_AT_MARKS = range(11, 18)
+MEAN_VELOCITY = 18
 NOW, BEFORE, TURNS = range(3)
 DIRECTION = 2
 NOT_WATCHED, CONDITIONS = 2, 3  # special directions of a guard: inactive; fires when its value is not negative
@@ -55,9 +54,9 @@ class Memory(NamedTuple):
     """
 
     state: np.ndarray  # (12, n_q)
-    rows: np.ndarray  # (8, max_rows)
+    rows: np.ndarray  # (7, max_rows)
     stages: np.ndarray  # (2, stages, n_q): velocities, accelerations
-    scalars: np.ndarray  # (20,)
+    scalars: np.ndarray  # (19,)
     angles: np.ndarray  # (3, n_wrapped): wrapped joint angles, previous angles, whole turns
     guards: np.ndarray  # (3, n_guards): values at the end of the step, values at its start, directions
     stepper: np.ndarray  # the stepper's memory
@@ -77,9 +76,9 @@ class Workspace:
         n_q, n_rows, n_guards = system.n_q, system.max_rows, len(system.mechanism.guards)
         self.memory = Memory(
             np.zeros((12, n_q)),
-            np.zeros((8, n_rows)),
+            np.zeros((7, n_rows)),
             np.zeros((2, stages, n_q)),
-            np.zeros(20),
+            np.zeros(19),
             np.zeros((3, len(system.wraps))),
             np.zeros((3, n_guards)),
             np.zeros(stepper_memory),
@@ -88,7 +87,7 @@ class Workspace:
             np.zeros(LEDGER_SIZE),
         )
         self.q, self.v, self.a, _, _, self.r1, self.x, *_, self.q_work, self.v_work = self.memory.state
-        self.phi, self.phidot, self.U, self.lam, self.r2, self.y, self.least_pivots, driven = self.memory.rows
+        self.phi, self.phidot, self.U, self.lam, self.r2, self.y, self.least_pivots = self.memory.rows
         scalars = self.memory.scalars
         self.t, self.peaks, self.evaluations = scalars[:1], scalars[1:3], scalars[3:4]
         self.weights, self.substepped = scalars[4:6], scalars[7:8]
@@ -97,9 +96,6 @@ class Workspace:
         length, masses = system.mechanism.characteristic_length, [value_of(b.mass) for b in system.mechanism.bodies]
         scalars[SMALL] = NEGLIGIBLE * length
         scalars[ENERGY_ROUNDING] = ROUNDED_ENERGY * sum(masses) * math.hypot(*system.mechanism.gravity) * length
-        inputs = [c.name for c in system.mechanism.constraints if isinstance(c, PrescribedMotion) and c.input]
-        driven[:] = [name in inputs for name in system.constraint_modes[0].row_names]
-        scalars[IS_DRIVEN] = driven.any()
         self.angles, _, self.turns = self.memory.angles
         self.guards, self.guards_before, self.guard_directions = self.memory.guards
         self.stepper_memory, self.history = self.memory.stepper, self.memory.history
@@ -129,7 +125,7 @@ class Calls:
             SOLVE_RESIDUAL: (addresses["solve_residual"], [*state, w.U, w.a], [w.missing, w.whole]),
             GUARDS: (addresses["guards"], [*state, w.lam], [w.guards]),
             ENERGY: (addresses["energy"], state, [w.ledger[:2]]),
-            POWER: (addresses["power"] if system.does_work else 0, [*inside, w.U], [w.ledger[2:3]]),
+            POWER: (addresses["power"] if system.does_work else 0, inside, [w.ledger[2:3]]),
             REBASE: (addresses.get("rebase", 0), state, [w.q, w.v, w.p]),
         }
         self.table = np.zeros((len(bindings), 3), dtype=np.int64)

@@ -38,9 +38,9 @@ class PrescribedMotion(Frozen):
     motion             function that takes time t, s, and returns the position, rad or m, as a CasADi expression, twice
                        differentiable
     input              name of an actuator without a joint; its command is the velocity, rad/s or m/s, constant over a
-                       time step
-    The initial position and velocity must agree with the motion. The constraint does work; a ReactionOutput gives the
-    effort or force that the constraint exerts.
+                       time step. When the command changes, an impulse changes the velocity
+    The initial position and velocity must agree with the motion, or the velocity with the `start` of the actuator. The
+    constraint does work; a ReactionOutput gives the effort or force that the constraint exerts, without the impulses.
     """
 
     name: str

@@ -45,9 +45,13 @@ class EnergyLedger:
         """Record the energy change, J, caused by an event or a changed parameter; `energy` is negative for a loss."""
         self._ledger[BOOKED] += energy
 
+    def add_work(self, work: float) -> None:
+        """Record the work, J, of an impulse."""
+        self._ledger[WORK] += work
+
     @property
     def work(self) -> float:
-        """Work of efforts, joint loads and dampers since the reset, J."""
+        """Work of efforts, joint loads, dampers and prescribed motions since the reset, J."""
         return float(self._ledger[WORK])
 
     @property

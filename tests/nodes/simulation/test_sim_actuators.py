@@ -16,6 +16,9 @@ from nodes.messages.codec import decode
 from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.simulation.monitoring.joint_limits import JointLimitMonitor
 from nodes.simulation.server import SimServer
+from robots import registry
+from sim_core.mechanism import Actuator, Body, Mechanism, PrescribedMotion, X
+from sim_core.mechanism import Joint as SlidingJoint
 
 MakePlan = Callable[..., Plan]
 Started = Callable[[Plan], tuple[SimServer, Any]]  # the server, and an ear for what it says
@@ -70,6 +73,36 @@ def test_a_snapshot_holds_what_the_servos_were_told(arm_plan: MakePlan, started:
         with pytest.raises(ValueError, match=r"restore: (the )?servos"):
             server.request("restore", {"state": {**snapshot, "servos": servos}})
     assert server.request("snapshot", {}) == snapshot
+
+
+@pytest.mark.parametrize("stabilizer", ["none", "sampled_fuzzy"])
+def test_a_commanded_velocity_is_that_of_the_next_state(
+    stabilizer: str, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cart = Mechanism(
+        name="cart",
+        coordinates="joint",
+        bodies=(Body(name="cart", mass=2.0, inertia=(0.1, 0.1, 0.1, 0, 0, 0)),),
+        joints=(SlidingJoint(name="x", kind="prismatic", axis=X, child="cart"),),
+        actuators=(Actuator(name="speed", unit="m/s"),),
+        constraints=(PrescribedMotion(name="motor", joint="x", input="speed"),),
+        initial_q=(0.0,),
+        initial_v=(0.0,),
+    )
+    monkeypatch.setitem(registry.BUILTIN, "cart", lambda: cart)
+    server, ear = started(Plan(name="p", sim=SimPlan(robot="cart", mode="lockstep", stabilizer=stabilizer)))
+    for command in (1.0, 1.0, 0.0, -0.3):
+        server.command("hand", commanded("effort", speed=command))
+        server.step()
+        assert ear.state().velocity == [pytest.approx(command, abs=1e-9)]
+    snapshot = server.request("snapshot", {})
+    server.request("reset", {})
+    server.step()
+    assert ear.state().velocity == [0.0]
+    server.request("restore", {"state": snapshot})
+    server.step()
+    assert ear.state().velocity == [pytest.approx(-0.3, abs=1e-9)]
+    assert ear.state().position == [pytest.approx(1e-3 * (1.0 + 1.0 - 2 * 0.3), abs=1e-9)]
 
 
 def test_each_actuator_has_its_own_commander_and_silence_of_one_makes_its_own_safe(
