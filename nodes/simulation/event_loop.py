@@ -118,13 +118,19 @@ class SimHost:
             self._close(services)
 
     def _configure_thread(self) -> None:
-        """Set processor core, priority and garbage collection of this thread, and the priority of the other threads."""
+        """Set processor core, priority and garbage collection of this thread, and the scheduling of the other threads.
+
+        Threads that do not carry messages, such as the thread for service calls, do not interrupt a time step.
+        """
         sim = self._plan.sim
         tighten_timer_slack()
         for line in arrange(sim.cpu, sim.realtime_priority):
             log.warning("sim: %s", line)
         if sim.mode == "realtime":
-            background_threads.defer_others()
+            remote = self._session.publisher.remote
+            background_threads.defer_others(
+                but=[*background_threads.io_threads(), *([] if remote is None else [remote.thread])]
+            )
         self._scheduling = as_it_is()
         self._collector = Collector()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 IO_THREADS = "ZMQbg/IO/"  # start of the names that libzmq gives to these threads
@@ -38,15 +38,18 @@ def not_deferred() -> Iterator[None]:
             defer_this()
 
 
-def defer_others() -> None:
-    """Defer all threads of this process but the calling one, libzmq's I/O threads included, until the process ends.
+def defer_others(but: Collection[int] = ()) -> None:
+    """Defer all threads of this process but the calling one, until the process ends.
 
     Call this after the threads are started and the first socket of each context is created.
+
+    but  numbers of further threads that are not deferred: threads on the way of a message to a controller and back.
+         Deferred, they would begin up to a scheduler's tick (1 to 4 ms) later where other processes use the core
     """
     global _is_permanent
-    _is_permanent = True
+    _is_permanent = not but
     for thread in _threads("self"):
-        if thread != threading.get_native_id():
+        if thread not in (threading.get_native_id(), *but):
             _replace_policy(thread, os.SCHED_OTHER, os.SCHED_BATCH)
 
 

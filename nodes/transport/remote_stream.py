@@ -162,6 +162,11 @@ class RemoteStream:
         self._thread.start()
 
     @property
+    def thread(self) -> int:
+        """Number of the thread that forwards the messages, as the operating system counts threads."""
+        return self._thread.native_id or 0
+
+    @property
     def socket(self) -> zmq.Socket[bytes]:
         """The socket that other computers connect to."""
         return self._remote_socket
