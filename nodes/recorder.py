@@ -19,6 +19,7 @@ from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import Plan
 from nodes.plan.loading import PACKAGE_ROOT, load_class
 from nodes.recording.lock import FileInUseError, require_unlocked
+from nodes.recording.places import is_replaceable
 from nodes.recording.writer import Missing, RecordingWriter, keep_unfinished
 from robots.files import is_reference, split
 from sim_core.tables import Range
@@ -83,6 +84,10 @@ class Recorder(Node):
             raise ValueError(f"file is {params.file!r}; there is no folder {str(folder)!r}; create it first")
         if path.is_dir():
             raise ValueError(f"file is {params.file!r}, which is a folder; give the path of a file, such as run.mcap")
+        if not is_replaceable(path):
+            raise ValueError(
+                f"file is {params.file!r}, which exists and is no recording; give the path of a recording or a new file"
+            )
 
     def __init__(self) -> None:
         self._writer: RecordingWriter | None = None

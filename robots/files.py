@@ -155,6 +155,10 @@ def python_module(path: Path, content: bytes | None = None) -> ModuleType:
         if b"\0" in source:  # Python before 3.11.4 raises ValueError
             raise SyntaxError("source code cannot contain null bytes", (str(path), None, None, None))
         exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+    except SystemExit as error:
+        del sys.modules[name]
+        ended = ImportError(f"it calls sys.exit({error.code!r}); a file that is imported must not end the program")
+        raise ended.with_traceback(error.__traceback__) from None
     except BaseException:
         del sys.modules[name]
         raise

@@ -173,6 +173,13 @@ class Runner:
                 self._show_log()
                 session.set_state("stopped")
                 self._publish_status()
+        except SystemExit as error:
+            session.set_state("failed", f"the node's code called sys.exit({error.code!r})")
+            with suppress(Exception):
+                self._publish_status()
+            raise RuntimeError(
+                f"node {hosted.name!r}: its code called sys.exit({error.code!r}); return instead"
+            ) from error
         except BaseException as error:
             session.set_state("failed", f"{type(error).__name__}: {error}"[:300])
             with suppress(Exception):

@@ -29,6 +29,7 @@ from nodes.launching.supervisor import SHOWN_LINES, Failure, Program, Restart, S
 from nodes.launching.watching import FileWatch
 from nodes.messages import GuardStops, Status, Verdict
 from nodes.messages.topics import resolve
+from nodes.node import Node
 from nodes.plan.launch_plan import PLAN_FILE, NodePlan, Plan, save_plan
 from nodes.plan.loading import load_class
 from nodes.recording.places import before_path, is_closed, known_until, last_time
@@ -45,6 +46,7 @@ VIEWER = (
     "import sys; from nodes.launching.process import die_with_parent; die_with_parent(int(sys.argv[1]));"
     "from nodes.cli.application import run; sys.exit(run(['view', '--domain', sys.argv[2]]))"
 )
+LAST_STATUS_S = 0.3  # longest wait for the last status of a process that has ended
 GATHER_S = 0.7  # time to collect statuses, out of the 5 s in which a launch ends
 ANSWER_S = 0.5
 ENDING_S = 0.2  # longest time from the last step of the simulation until the launch knows of it
@@ -122,7 +124,7 @@ def run_log(plan: Plan) -> RunLog | None:
     with a one-line message if the file is not the log of an earlier run.
     """
     for node in plan.nodes_on(plan.sim.host):
-        file = recorded_file(node, plan.folder)
+        file = recorded_file(node, load_class(node.run, plan.folder))
         if file is not None and file.suffix == ".mcap" and file.absolute().parent.is_dir():
             try:
                 return RunLog(file.with_suffix(".log"))
@@ -161,14 +163,17 @@ class Launch:
         self._unshown: list[str] = []
         self._signal = 0
         self._file_watch: FileWatch | None = None
+        # loaded once: a file may be deleted or edited during the run
         classes = {node.name: load_class(node.run, plan.folder) for node in plan.nodes}
+        here = plan.nodes_on(plan.sim.host)
+        self._recorders = {node.name: file for node in here if (file := recorded_file(node, classes[node.name]))}
+        self._has_service = {name for name, cls in classes.items() if "recording" in cls.services}
         self._publishers = {name for name, cls in classes.items() if cls.publishes}
         self._commanders = {name for name, cls in classes.items() if "command" in cls.publishes}
         self._accepted: dict[str, int] = {}
         self._dropped: dict[str, list[int]] = {}  # as in Links.dropped
         self._is_measured = False  # whether the server replied at the end
-        files = (recorded_file(node, plan.folder) for node in plan.nodes_on(plan.sim.host))
-        self._files = {file: _identity(file) for file in files if file is not None}
+        self._files = {file: _identity(file) for file in self._recorders.values()}
         self._names = ["sim", *(node.name for node in plan.nodes)]
         self._folder = domain_folder(plan.domain)
         self._supervisor = Supervisor(
@@ -178,6 +183,7 @@ class Launch:
             note=lambda name, line: display.print_line(line, name),
             environment={**os.environ, "PYTHONUNBUFFERED": "1"},
             spawn=spawn,
+            has_stopped=self._has_stopped,
         )
 
     def signals(self) -> contextlib.AbstractContextManager[None]:
@@ -445,20 +451,19 @@ class Launch:
 
         This happens, for example, if a recorder was killed.
         """
-        for node in self.plan.nodes_on(self.plan.sim.host):
-            file = recorded_file(node, self.plan.folder)
-            if file is None or "recording" not in load_class(node.run, self.plan.folder).services:
+        for name, file in self._recorders.items():
+            if name not in self._has_service:
                 continue
-            verdict = self.summary.verdicts.get(node.name)
+            verdict = self.summary.verdicts.get(name)
             if not self.summary.tick or (verdict is not None and verdict.outcome == "failed"):
                 continue
             if not file.is_file():
                 reason = f"{file} does not exist: nothing of the run was recorded"
-                self.summary.verdicts[node.name] = Verdict("failed", reason)
+                self.summary.verdicts[name] = Verdict("failed", reason)
             elif _identity(file) != self._files[file] and not is_closed(file):
                 missing = f"messages after {known_until(file)} of {self.summary.time:.3f} s are missing"
                 reason = f"{file} was not closed: {missing}, the earlier ones are in the file"
-                self.summary.verdicts[node.name] = Verdict("failed", reason)
+                self.summary.verdicts[name] = Verdict("failed", reason)
 
     def _note_holes(self) -> None:
         """Add to the summary the nodes that failed while the run continued.
@@ -493,6 +498,16 @@ class Launch:
             )
         elif failure.last_lines:
             print(f"the last lines of the output of node {failure.name!r} are above", file=sys.stderr, flush=True)
+
+    def _has_stopped(self, name: str) -> bool:
+        """Whether a node whose process has ended said before that it stops, as after a call of its service shutdown."""
+        deadline = time.monotonic() + LAST_STATUS_S
+        while time.monotonic() < deadline:
+            status = self._observer.status.get(name)
+            if status is not None and status.state in ("stopping", "stopped"):
+                return True
+            self._observer.receive(LAST_STATUS_S / 10)
+        return False
 
     def _request_stop(self, name: str) -> bool:
         if self._observer.entry(name) is None:
@@ -582,14 +597,13 @@ def _detail(status: Status | None) -> str:
     return status.detail or ", ".join(counted)
 
 
-def recorded_file(node: NodePlan, folder: str) -> Path | None:
+def recorded_file(node: NodePlan, cls: type[Node]) -> Path | None:
     """File that a node writes if the node is a recorder; None for other nodes.
 
     A recorder subscribes to all topics and has a parameter `file`.
     """
     file = node.params.get("file")
-    subscribes_to_all = "*" in load_class(node.run, folder).subscribes
-    return Path(file) if subscribes_to_all and isinstance(file, str) else None
+    return Path(file) if "*" in cls.subscribes and isinstance(file, str) else None
 
 
 def _identity(file: Path) -> tuple[int, int] | None:

@@ -79,6 +79,8 @@ class Child:
     is_deaf       whether the process is still loading, so that it cannot be asked to end and gets SIGTERM at once
     answered_at   time.monotonic() at which the process replied to the request to end; None before
     is_signalled  whether `Supervisor.stop` has sent the process a signal
+    was_deaf      whether the process could not be asked to end
+    is_hung       whether the process did not answer the request to end, or could not be asked and ignored SIGTERM
     """
 
     program: Program
@@ -94,6 +96,8 @@ class Child:
     is_deaf: bool = False
     answered_at: float | None = None
     is_signalled: bool = False
+    was_deaf: bool = False
+    is_hung: bool = False
 
 
 def execute(program: Program, environment: Mapping[str, str], output: int) -> int:
@@ -126,6 +130,7 @@ class Supervisor:
     is_ready      function (name, pid) -> whether that process has reported ready
     request_stop  function that asks a process to end and returns False if the process cannot be reached; the function
                   may take 1 s and may raise an exception
+    has_stopped   function (name) -> whether a process that has ended with exit code 0 announced its end
     note          function called with (name, line) for each message to the user
     environment   environment variables of every child
     spawn         function that starts a program and returns its process id, with the arguments of `execute`
@@ -137,6 +142,7 @@ class Supervisor:
     folder: Path
     is_ready: Callable[[str, int], bool]
     request_stop: Callable[[str], bool]
+    has_stopped: Callable[[str], bool] = lambda name: True
     note: Callable[[str, str], None] = lambda name, line: None
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     spawn: Callable[[Program, Mapping[str, str], int], int] = execute
@@ -190,13 +196,15 @@ class Supervisor:
                 return self._failure(child, exit_code, "ended before it was ready")
             if program.restarts_after(exit_code) and child.restarts < program.max_restarts:
                 self._schedule_restart(child, exit_code)
-            elif exit_code != 0 and not program.required:
+            elif exit_code == 0 and (program.name == "sim" or self.has_stopped(program.name)):
+                return None
+            elif not program.required:
                 self.failed[program.name] = exit_code
                 self.note(program.name, f"ended with exit code {exit_code}; the run continues without it")
-            elif exit_code != 0:
+            else:
                 times = f"{child.restarts} restart{'s' if child.restarts > 1 else ''}"
                 spent = f" after {times}" if child.restarts else ""
-                return self._failure(child, exit_code, f"failed{spent}")
+                return self._failure(child, exit_code, f"failed{spent}" if exit_code else "ended during the run")
         elif child.state == "starting":
             if self.is_ready(program.name, child.pid):
                 child.state, child.was_ready = "running", True
@@ -228,6 +236,8 @@ class Supervisor:
         for number, wait_s in ((signal.SIGTERM, TERMINATE_S), (signal.SIGKILL, 0.0)):
             for child in self._living():
                 self.note(child.program.name, f"did not end on request, so {number.name}")
+                is_silent = child.answered_at is None or (child.was_deaf and number == signal.SIGKILL)
+                child.is_hung |= is_silent and not self.in_a_hurry
                 self._signal(child, number)
             self._wait_for_all(wait_s)
         self.in_a_hurry = False  # SIGKILL cannot be ignored: this wait is short
@@ -236,11 +246,13 @@ class Supervisor:
     def failure_at_end(self) -> Failure | None:
         """The first process that failed after the last `poll`, for use after `stop`; None without one.
 
-        Such a process ended with an exit code other than 0 before it was asked to end, or while it ended. A process
-        that got a signal, whose policy would have restarted it, or that is not needed has not failed.
+        Such a process ended with an exit code other than 0 before it was asked to end, or while it ended, or it hung.
+        Another process that got a signal, whose policy would have restarted it, or that is not needed has not failed.
         """
         for name, child in self.children.items():
             program, code = child.program, child.exit_code
+            if child.is_hung and child.was_ready and program.required and program.needed:
+                return self._failure(child, 1, "hung: it did not answer the request to end")
             if not code or child.is_signalled or not child.was_ready or name in self.failed:
                 continue
             if program.restarts_after(code) and child.restarts < program.max_restarts:
@@ -298,7 +310,7 @@ class Supervisor:
         until = time.monotonic() + self.polite_s
         while child.answered_at is None and time.monotonic() < until and child.exit_code is None:
             try:
-                child.is_deaf = not self.request_stop(child.program.name)
+                child.is_deaf = child.was_deaf = not self.request_stop(child.program.name)
             except Exception:  # without a reply it is asked again, and signalled when its time is over
                 time.sleep(POLL_S)
             else:

@@ -23,6 +23,20 @@ def before_path(path: str | os.PathLike[str]) -> Path:
     return Path(path).with_name(f"{Path(path).stem}.before{Path(path).suffix}")
 
 
+def is_replaceable(path: str | os.PathLike[str]) -> bool:
+    """Whether a recorder may write to `path`: there is no file, an empty one, a recording, or a device or pipe."""
+    from nodes.recording.integrity.scan import Scanner
+
+    try:
+        if not os.path.isfile(path):
+            return True
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return size == 0 or Scanner(file, size).is_recording
+    except OSError:
+        return True  # the recorder reports a file that it cannot read or write
+
+
 def keep_before(target: Path, sidecar: Path) -> None:
     """Keep the last run's recording at `target` as `before_path(target)`, so that a new run can record to `target`.
 

@@ -37,7 +37,7 @@ from nodes.recording.integrity.checks import (
     metadata_crc,
 )
 from nodes.recording.lock import lock, require_unlocked
-from nodes.recording.places import is_closed, keep_before, part_path
+from nodes.recording.places import is_closed, is_replaceable, keep_before, part_path
 from nodes.recording.places import sidecar_path as sidecar_path
 from nodes.recording.schema import encode_json, schema_name, schema_of
 from nodes.recording.sidecar import encode_sidecar
@@ -207,7 +207,7 @@ class RecordingWriter:
         self._all, self._dropped, self._has_dropped = Missing(), Missing(), False
         self._messages_before = 0  # messages before the chunk in progress
         self._chunks: deque[tuple[int, Missing]] = deque()  # (end, messages) of chunks not on the disk
-        require_unlocked(self._target)
+        _require_replaceable(self._target)
         self._part = part_path(self._target) if aside and _replaceable(self._target) else None
         self._file: BacklogFile | None = BacklogFile(self._part or self._target)
         self._sidecar = None if sidecar is None else _sidecar_start(sidecar)
@@ -379,7 +379,7 @@ class RecordingWriter:
         """
         if self._part is None:
             return
-        require_unlocked(self._target)
+        _require_replaceable(self._target)
         if flush:
             self.flush()
         keep_before(self._target, sidecar_path(self.path))
@@ -511,6 +511,13 @@ def _frame_crc(written: memoryview) -> int:
     return zlib.crc32(written[HEAD.size + length :], zlib.crc32(written[:head]))
 
 
+def _require_replaceable(path: Path) -> None:
+    """Raise OSError for a path at which another recorder writes, or a file that is no recording."""
+    require_unlocked(path)
+    if not is_replaceable(path):
+        raise OSError(errno.EEXIST, "the file is no recording, and is kept", str(path))
+
+
 def _replaceable(path: Path) -> bool:
     """Whether a new file can be renamed to `path`, replacing a file there; false for a device or a pipe at `path`.
 
@@ -533,7 +540,7 @@ def keep_unfinished(path: str | os.PathLike[str]) -> Path | None:
     that is restarted after a crash must not overwrite the file of the crashed recorder.
     """
     old = Path(path)
-    if not old.is_file() or old.stat().st_size == 0 or is_complete(old):
+    if not old.is_file() or old.stat().st_size == 0 or is_complete(old) or not is_replaceable(old):
         return None
     number = 1
     while (kept := old.with_name(f"{old.stem}.cut-{number}{old.suffix}")).exists():

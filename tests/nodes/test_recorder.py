@@ -12,6 +12,7 @@ import pytest
 from mcap.reader import make_reader
 
 import nodes.recorder
+from nodes.cli.application import run as armswing
 from nodes.messages import Description, JointCommand, Message, RobotState, Status
 from nodes.messages.codec import AnyMessage
 from nodes.node import Context, Node
@@ -508,3 +509,24 @@ def test_messages_lost_on_the_way_are_holes_of_their_own_kind_for_every_reader(t
     assert rows[1] == "0.199,0.3,lost,arm/state,100"
     with pytest.raises(RecordingError, match=r"\(lost\): .* cannot be compared"):
         compare(path, path)
+
+
+def test_a_recorder_does_not_replace_a_file_that_is_no_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "swing.toml"
+    plan.write_text(OWN_PLAN)
+    with pytest.raises(ValueError, match=r"swing.toml', which exists and is no recording"):
+        Recorder.check(Recorder.Params(file=str(plan)), PLAN)
+    recorder = Recorder()
+    with pytest.raises(ValueError, match="the file is no recording, and is kept"):
+        recorder.on_start(context(recorder, file=str(plan)))
+    recorder, _ = started(tmp_path / "late.mcap")
+    (tmp_path / "late.mcap").write_text(OWN_PLAN)  # made by somebody while the recorder waits for the first state
+    recorder.on_message("arm/state", RobotState(timestamp=0.0, seq=1))
+    recorder.on_stop()
+    assert recorder.verdict is not None
+    assert "the file is no recording, and is kept" in recorder.verdict.reason
+    assert [plan.read_text(), (tmp_path / "late.mcap").read_text()] == 2 * [OWN_PLAN]
+    assert armswing(["record", "--force", "-o", str(plan)]) == 2
+    assert "is no recording, and is not replaced" in capsys.readouterr().err

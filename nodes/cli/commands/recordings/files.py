@@ -52,12 +52,15 @@ def record(
     """Record every topic of the live domain until Ctrl-C."""
     from nodes.launching.joining import run_node
     from nodes.recording.lock import FileInUseError, require_unlocked
+    from nodes.recording.places import is_replaceable
 
     folder = output.absolute().parent
     if not folder.is_dir():
         raise InputError(f"--output {str(output)!r}: there is no folder {str(folder)!r}; create it first")
     if output.exists() and not force:
         raise InputError(f"--output {str(output)!r} exists; pass --force to replace it")
+    if not is_replaceable(output):
+        raise InputError(f"--output {str(output)!r} is no recording, and is not replaced; name another file")
     if output.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"--output {str(output)!r} cannot be written; name a file in a folder that you may write to")
     try:

@@ -205,10 +205,11 @@ def _begin(plan: Plan, recording: Path | None, at: float | None) -> tuple[bytes,
 def _require_that_it_is_kept(plan: Plan, recording: Path) -> None:
     """Raise InputError if a recorder of the plan replaces `recording` when it keeps its previous file as *.before."""
     from nodes.launching.launch import recorded_file
+    from nodes.plan.loading import load_class
     from nodes.recording.places import before_path
 
     for node in plan.nodes_on(plan.sim.host):
-        file = recorded_file(node, plan.folder)
+        file = recorded_file(node, load_class(node.run, plan.folder))
         if file is None or not file.is_file():
             continue
         before = before_path(file.resolve() if file.is_symlink() else file)
