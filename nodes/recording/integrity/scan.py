@@ -20,8 +20,6 @@ from typing import BinaryIO
 import msgspec
 from mcap.exceptions import McapError, UnsupportedCompressionError
 from mcap.opcode import Opcode
-from mcap.records import Chunk
-from mcap.stream_reader import get_chunk_data_stream
 from mcap.writer import MCAP0_MAGIC
 
 from nodes.recording.integrity import checks as checks
@@ -30,6 +28,7 @@ from nodes.recording.integrity.records import Channel, channel_of, has_schema, m
 from nodes.recording.integrity.summary import Summary, is_closed_by, read_summary
 
 MAX_RECORD_BYTES = 256 << 20
+MAX_INFLATED_BYTES = 64 << 20  # of a compressed chunk, whose size in the file is no limit
 WINDOW_BYTES = 1 << 20  # length of file searched at a time
 BEGINNING_BYTES = 256 << 10  # searched for a check record where the first bytes of the file are damaged
 OUT_OF_ORDER = "messages that are repeated or out of order, which are ignored"
@@ -284,18 +283,18 @@ class Scanner:
         """Messages of a chunk record; None for a damaged chunk."""
         try:
             size_of_head = checks.chunk_head_bytes(content)
-            first_ns, last_ns, size, crc, _ = _CHUNK.unpack_from(content)
+            _, _, size, crc, _ = _CHUNK.unpack_from(content)
             compression = content[_CHUNK.size : size_of_head - 8].decode()
             (length,) = struct.unpack_from("<Q", content, size_of_head - 8)
-            if length != len(content) - size_of_head or size > MAX_RECORD_BYTES:
+            if length != len(content) - size_of_head or size > (
+                MAX_INFLATED_BYTES if compression else MAX_RECORD_BYTES
+            ):
                 return None
             if compression not in ("", "lz4", "zstd"):
                 raise UnsupportedCompressionError(compression)
             data = content[size_of_head:]
             if compression:
-                packed = Chunk(compression, data, last_ns, first_ns, crc, size)
-                stream, _ = get_chunk_data_stream(packed)
-                data = stream.read(size + 1)
+                data = _decompressed(compression, data, size)
             if (crc or self._has_checks) and zlib.crc32(data) != crc:
                 return None
             return list(self._records(data))
@@ -760,6 +759,20 @@ class Scanner:
             self.metadata, self.metadata_damaged = {}, True
         else:
             self.metadata_damaged = self._is_damaged_before_messages and not self.metadata
+
+
+def _decompressed(compression: str, data: bytes, size: int) -> bytes:
+    """Content of a compressed chunk; at most size + 1 bytes of it, because the stated size may be wrong.
+
+    The function of the MCAP library has no limit.
+    """
+    if compression == "lz4":
+        import lz4.frame
+
+        return bytes(lz4.frame.LZ4FrameDecompressor().decompress(data, max_length=size + 1))
+    import zstandard
+
+    return zstandard.ZstdDecompressor().stream_reader(data).read(size + 1)
 
 
 def _extend(hole: Hole, start_s: float | None, end_s: float | None) -> None:

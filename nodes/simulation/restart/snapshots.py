@@ -20,6 +20,7 @@ from nodes.messages import Event
 FORMAT = 1
 NEVER = 2**63 - 1
 LEVEL = 6  # of zlib
+LARGEST_BYTES = 4 << 20  # of a state that is not compressed, as of a message on the wire
 # kinds of the events of a user's actions that a restart repeats
 STOPS = ("estop", "estop_released")
 ACTIONS = ("push", "set", "pause", "resume", *STOPS)
@@ -70,8 +71,11 @@ class RunState(msgspec.Struct, kw_only=True):
         Raises ValueError with a one-line message if the data cannot be read.
         """
         try:
-            found = _decoder.decode(zlib.decompress(data))
-        except (zlib.error, msgspec.MsgspecError) as error:
+            content = zlib.decompressobj().decompress(data, LARGEST_BYTES + 1)
+            if len(content) > LARGEST_BYTES:
+                raise ValueError(f"it has more than {LARGEST_BYTES} bytes")
+            found = _decoder.decode(content)
+        except (zlib.error, ValueError, msgspec.MsgspecError) as error:
             raise ValueError(f"a snapshot of this recording cannot be read: {error}; record the run again") from None
         if found.format != FORMAT:
             raise ValueError(
