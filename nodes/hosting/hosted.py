@@ -146,14 +146,16 @@ class HostedNode:
         self.gate = CommandGate(node, node_plan, (lambda: self.time) if not wall_clock else time.monotonic)
         self._guard_log = GuardLog()
 
-    def load_anew(self, file: Path) -> Loaded:
+    def load_anew(self, file: Path, content: bytes | None = None) -> Loaded:
         """Create a node from an edited file, for `replace_node`.
 
         Called on another thread. Raises the exceptions that the code of the file raises.
+
+        content  content of the file; None to read it
         """
         own = {resolve(name, self.robot) for name in ("command", "raw_command")}
         commands = {name for name, (topic, kind) in self.publishes.items() if kind is JointCommand and topic in own}
-        return load_anew(file, self.node, self.context, self._planned, dict(self._latest), commands)
+        return load_anew(file, self.node, self.context, self._planned, dict(self._latest), commands, content)
 
     @property
     def is_being_replaced(self) -> bool:

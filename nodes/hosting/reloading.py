@@ -67,6 +67,7 @@ def load_anew(
     planned: Mapping[str, Any],
     latest: Mapping[str, tuple[str, Message]],
     commands: Collection[str] = (),
+    content: bytes | None = None,
 ) -> Loaded:
     """A started node of an edited file, with the parameters of the running node.
 
@@ -74,9 +75,12 @@ def load_anew(
              their defaults; all others get the edited file's defaults
     latest   {topic: (declared name, latest message)}; messages of sampled topics are not delivered to the new node
     commands  declared names of the topics with commands to the node's robot
+    content  content of the file; None to read it
     Raises the exceptions that the code of the file raises, and ValueError for an edit that requires a new launch.
     """
-    cls = node_class(python_module(file, file.read_bytes()), type(old).__name__, str(file))
+    cls = node_class(
+        python_module(file, file.read_bytes() if content is None else content), type(old).__name__, str(file)
+    )
     for name in FIXED:
         if getattr(cls, name) != getattr(type(old), name):
             raise ValueError(
@@ -253,10 +257,13 @@ class Reloads:
     """Loads the edited file for `reload` requests on a separate thread.
 
     Call `begin` for each request. When a request is completed, the pipe `wake` becomes readable: then call `take`.
+
+    load  function that loads the file; its argument is a function that returns whether a later request has come
     """
 
-    def __init__(self, load: Callable[[], Loaded], wake: WakeupPipe) -> None:
+    def __init__(self, load: Callable[[Callable[[], bool]], Loaded], wake: WakeupPipe) -> None:
         self._load, self._wake = load, wake
+        self._begun = 0
         self._done: deque[tuple[Request, Loaded | BaseException]] = deque()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reload")
 
@@ -268,7 +275,8 @@ class Reloads:
                 self._done.append((request, loading.exception() or loading.result()))
                 self._wake.set()
 
-        self._pool.submit(self._load).add_done_callback(done)
+        self._begun = number = self._begun + 1
+        self._pool.submit(self._load, lambda: self._begun > number).add_done_callback(done)
 
     def take(self) -> Iterator[tuple[Request, Loaded | BaseException]]:
         """Yield (request, loaded node or exception) for each request completed since the previous call."""
@@ -277,6 +285,7 @@ class Reloads:
 
     def close(self) -> None:
         """Wait for the load in progress, and cancel all others."""
+        self._begun += 1
         self._pool.shutdown(cancel_futures=True)
 
 

@@ -22,6 +22,7 @@ from nodes.hosting.stop_calls import StopCalls
 from nodes.hosting.subscriptions import ReceivedMessage, Subscriptions
 from nodes.hosting.timing.clock_asker import ClockAsker
 from nodes.hosting.timing.scheduling import arrange
+from nodes.hosting.trial_import import Superseded, importable
 from nodes.hosting.turns import TurnServer
 from nodes.hosting.wakeup import StopSignals, Timer, WakeupPipe
 from nodes.messages import Event
@@ -99,7 +100,7 @@ class Runner:
         self._wake = WakeupPipe()
         self._checks = ParameterChecks(self._hosted.require_fitting, self._wake)
         self._file = locate(node_plan.run, plan.view(node_plan.namespace).folder)[0] if node_plan.run else Path()
-        self._reloads = Reloads(lambda: self._hosted.load_anew(self._file), self._wake)
+        self._reloads = Reloads(self._load_anew, self._wake)
         self._edited_again: list[Request] = []  # `reload` requests that wait until the previous edit has taken over
         streams = self._turns is None
         self._timer = Timer(1.0 / node.rate_hz) if node.rate_hz is not None and streams else None
@@ -302,6 +303,9 @@ class Runner:
             else:
                 self._reply(request)
 
+    def _load_anew(self, superseded: Callable[[], bool]) -> Loaded:
+        return self._hosted.load_anew(self._file, importable(self._file, superseded))
+
     def _replace_node(self, request: Request, loaded: Loaded | BaseException) -> None:
         """Reply to a reload request: put the loaded node in charge, or log the traceback if loading failed.
 
@@ -313,17 +317,22 @@ class Runner:
             loaded.discard()
             self._edited_again.append(request)
             return
-        try:
-            if isinstance(loaded, BaseException):
-                raise loaded
-            note = self._hosted.replace_node(loaded, self._node_replaced)
-        except (Exception, SystemExit) as error:
-            failed, why = f"{self._file.name} {NOT_LOADED}", f"{type(error).__name__}: {error}"[:300]
-            log.error("%s: %s\n%s", self._hosted.name, failed, traceback_of(error, self._file))
-            self._hosted.publish_event("reload", f"{failed}: {why}")
-            service.refuse(request, f"{failed}: {why}")
+        if isinstance(loaded, Superseded):
+            service.refuse(request, str(loaded))
+        elif isinstance(loaded, BaseException):
+            self._refuse_edit(request, loaded)
         else:
-            service.reply(request, note)
+            try:
+                service.reply(request, self._hosted.replace_node(loaded, self._node_replaced))
+            except (Exception, SystemExit) as error:
+                self._refuse_edit(request, error)
+
+    def _refuse_edit(self, request: Request, error: BaseException) -> None:
+        """Log, publish and reply that an edited file is not used, because its code raised an exception."""
+        failed, why = f"{self._file.name} {NOT_LOADED}", f"{type(error).__name__}: {error}"[:300]
+        log.error("%s: %s\n%s", self._hosted.name, failed, traceback_of(error, self._file))
+        self._hosted.publish_event("reload", f"{failed}: {why}")
+        self._session.service.refuse(request, f"{failed}: {why}")
 
     def _node_replaced(self, failure: BaseException | None) -> None:
         """Log and publish the result of loading an edited file: the new node is in charge, or the old one is again.

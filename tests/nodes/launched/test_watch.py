@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from nodes.client import read_recording
+from nodes.hosting import trial_import
 from nodes.hosting.hosted import HostedNode
 from nodes.messages import JointCommand
 from nodes.messages.codec import decode
@@ -126,8 +127,9 @@ def edit(folder: Path, mode: str, edits: int, broken_every: int) -> tuple[np.nda
                     failures += 1
                     launch.until("in charge", failures)
                 else:
+                    loaded = launch.output.read_text().count("loaded hold.py in")
                     saved[version] = launch.save(version)
-                    launch.until("loaded hold.py in", version - failures)
+                    launch.until("loaded hold.py in", loaded + 1)
                 time.sleep(0.6)  # so that the new code has faded over before the next edit
         finally:
             launch.end()
@@ -183,6 +185,50 @@ def test_a_file_that_is_saved_again_while_an_edit_takes_over_is_loaded_too(tmp_p
     assert "not loaded" not in shown, shown
     events = read_recording(tmp_path / "hold.mcap")["rotary_pendulum/event"]
     assert [each for each in events["kind"] if each == "reload"] == ["reload"], events["detail"]
+
+
+def test_an_import_that_does_not_end_or_ends_its_process_changes_nothing(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="watch-", dir="/tmp") as runtime:
+        launch = Watched(tmp_path, runtime, "realtime")
+        try:
+            launch.until("sim running")
+            endings = (
+                "import os; os._exit(0)",
+                "raise KeyboardInterrupt",
+                "import os, signal; os.kill(os.getpid(), 9)",
+            )
+            for count, text in enumerate(endings, 1):
+                launch.file.write_text(text)
+                launch.until("in charge", count)
+            launch.file.unlink()
+            os.mkfifo(launch.file)
+            launch.until("no regular file")
+            launch.file.unlink()
+            importing = tmp_path / "importing"
+            launch.file.write_text(f"open({str(importing)!r}, 'w').close()\nwhile True: pass")
+            while not importing.exists():
+                assert launch.process.poll() is None, launch.output.read_text()
+                time.sleep(0.01)
+            launch.save(1)  # does not wait for the end of the other import
+            launch.until("loaded hold.py in", timeout_s=15.0)
+        finally:
+            launch.end()
+        assert launch.process.returncode == 130
+    shown = launch.output.read_text()
+    assert "the import of hold.py ends its process, with exit code 0" in shown
+    assert "the import of hold.py ends its process, with exit code -9" in shown
+    assert "KeyboardInterrupt" in shown
+
+
+def test_an_import_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial_import, "IMPORT_S", 2.0)
+    file, started = tmp_path / "own.py", tmp_path / "started"
+    file.write_text(f"import threading\nopen({str(started)!r}, 'w').close()\nthreading.Event().wait()\n")
+    with pytest.raises(TimeoutError, match=r"the import of own\.py did not end within 2 s"):
+        trial_import.importable(file, lambda: False)
+    monkeypatch.setattr(trial_import, "AGAIN_S", 0.0)
+    with pytest.raises(trial_import.Superseded, match="only the last edit is loaded"):
+        trial_import.importable(file, started.exists)
 
 
 @pytest.fixture
