@@ -177,9 +177,14 @@ class Actuation:
             return reason
         for name in command.name if source != HAND else ():
             if (owner := self._owner_against(source, name)) is not None:
-                has = "the actuators" if self.commanded_by in (owner, None) else f"actuator {name!r}"
-                return f"{source!r} commands, but {owner!r} has {has}"
+                has_all = self.commanded_by == owner or set(self._owners_against(source).values()) == {owner}
+                return f"{source!r} commands, but {owner!r} has {'the actuators' if has_all else f'actuator {name!r}'}"
         return ""
+
+    def _owners_against(self, source: str) -> dict[str, str | None]:
+        """{actuator: result of `_owner_against`} of all actuators."""
+        names = [actuator.name for actuator in self._simulation.system.mechanism.actuators]
+        return {name: self._owner_against(source, name) for name in names}
 
     def _owner_against(self, source: str, name: str) -> str | None:
         """Node for which an actuator is reserved against commands of `source`; None if `source` may command it."""
@@ -193,12 +198,12 @@ class Actuation:
 
         Raises ValueError, which names a commanding node, if there are none.
         """
-        names = [actuator.name for actuator in self._simulation.system.mechanism.actuators]
-        owners = [self._owner_against(source, name) for name in names]
-        free = [name for name, owner in zip(names, owners, strict=True) if owner is None]
-        if names and not free:
-            has = "the actuators" if len(set(owners)) == 1 else f"actuator {names[0]!r}"
-            raise ValueError(f"{source!r} commands, but {owners[0]!r} has {has}")
+        owners = self._owners_against(source)
+        free = [name for name, owner in owners.items() if owner is None]
+        if owners and not free:
+            name, owner = next(iter(owners.items()))
+            has = "the actuators" if len(set(owners.values())) == 1 else f"actuator {name!r}"
+            raise ValueError(f"{source!r} commands, but {owner!r} has {has}")
         return free
 
     def forget(self, source: str) -> None:

@@ -213,6 +213,19 @@ def test_a_node_outside_of_the_plan_takes_over_free_actuators_until_it_leaves(
     assert server.request("take_over", ask | {"node": "second"}) == ["arm"]
 
 
+def test_beside_a_node_that_commands_some_actuators_the_others_are_free(arm: str, started: Started) -> None:
+    plan = Plan(name="p", sim=SimPlan(robot=arm, mode="realtime"), commanders={"shoulder_motor": "lift"})
+    server, _ = started(plan)
+    ask = {"node": "visitor", "topic": f"{server.robot}/command"}
+    assert server.request("take_over", ask) == ["elbow_motor"]
+    for name in ("elbow_motor", "shoulder_motor"):
+        server.command("visitor", JointCommand(name=[name], value=[1.0]))
+        server.step()
+    assert server.status()["commands_taken"] == {"visitor": 1}
+    refused = server.status()["commands_refused"]["visitor"]
+    assert refused == {"count": 1, "reason": "'visitor' commands, but 'lift' has actuator 'shoulder_motor'"}
+
+
 @pytest.mark.parametrize(
     ("mode", "args", "line"),
     [
