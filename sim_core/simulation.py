@@ -51,6 +51,7 @@ from sim_core.monitoring.energy_ledger import EnergyLedger
 from sim_core.monitoring.impacts import too_fast_impacts
 from sim_core.monitoring.modes import FastestMode, StepTooLarge, next_check
 from sim_core.monitoring.parameter_history import ParameterHistory
+from sim_core.monitoring.passages import LOOK, Passages
 from sim_core.monitoring.prescribed_motions import MOST, PrescribedMotions
 from sim_core.monitoring.readings import Readings
 from sim_core.monitoring.thresholds import PivotThresholds
@@ -146,6 +147,7 @@ class Simulation:
         self._velocity_inputs = VelocityInputs(system, self._w)
         keeps = self.stepper.restarts or self.stepper.acceleration is not None
         self._must_follow = self._velocity_inputs.are_there or keeps  # whether a jump of inputs changes more than them
+        self._passages = Passages(system, self._w, self.step_s)
         self._transitions: list[Transition] = []
         self.notices: list[Notice] = []
         self._switching = Switching(system, self._w)
@@ -219,6 +221,8 @@ class Simulation:
             self._check_modes(stacklevel=4)
         while left > 0:
             whole = min(left, self._next_check - self._tick)
+            if self._passages.are_there:
+                whole = min(whole, LOOK - self._tick % LOOK)
             if self._motions.are_there:
                 whole = self._check_motions(whole, stacklevel=4)
             status, taken, guard = self._loop(whole, self._tick)
@@ -233,6 +237,14 @@ class Simulation:
             self._check_residual(stacklevel=4)
             if self._tick == self._next_check:
                 self._check_modes(stacklevel=4)
+            if self._passages.are_there and self._tick % LOOK == 0:
+                self._look_for_passages(stacklevel=4)
+
+    def _look_for_passages(self, stacklevel: int) -> None:
+        """Warn of bodies that passed through a shape of finite thickness since the last look."""
+        for line in self._passages.look(self._tick):
+            self.notices.append(Notice("step_too_large", self.time, line))
+            warnings.warn(line, StepTooLargeWarning, stacklevel=stacklevel)
 
     def _check_residual(self, stacklevel: int) -> None:
         """Warn if the accelerations a do not satisfy the constraint equations J a = gamma - U; U is the stabilization.
@@ -482,6 +494,7 @@ class Simulation:
         self._thresholds.select(constraint_mode)
         self._parameter_history.clear()
         self._refresh()
+        self._passages.begin(tick)
         if knows_guards:
             w.guards_before[:] = given["guards"]
         if begins:
@@ -538,6 +551,7 @@ class Simulation:
         self._motions.begin(0)
         self._parameter_history.clear()
         self._refresh()
+        self._passages.begin(0)
         self._begin_ledger()
         self._w.peaks[:] = self.violation()
         if q is not None or v is not None:
