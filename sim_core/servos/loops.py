@@ -49,7 +49,8 @@ class Servos:
         u = k (x* - x) + d (v* - v)        v* = dx*/dt in "velocity", 0 in "position"
 
     with stiffness k and damping d of the actuator's Servo, limited to +-effort_limit. After a change from effort mode,
-    the target starts at x + u/k ("velocity") or x + (u + d v)/k ("position"), so that u is continuous. The target
+    the target starts at x + u/k ("velocity") or x + (u + d v)/k ("position"), so that u is continuous. Between the
+    modes "position" and "velocity" it moves by d v*/k, so that u is continuous there, too. The target
     remains within the joint's limits, and within effort_limit / k of x, so that x* - x does not wind up while the
     actuator saturates. Because u is constant over a time step of size h, the loop is stable only if h d and h^2 k are
     well below the inertia that the actuator moves, see `sim_core.monitoring.servo_loops.unstable_servos`.
@@ -115,8 +116,13 @@ class Servos:
             moving = mode == "position" and velocity is not None
             begins = index[self._mode[index] == EFFORT]
             self._begin(begins, np.asarray(position), np.asarray(velocity) if moving else None)
+            changed = index[(self._mode[index] != EFFORT) & (self._mode[index] != MODES.index(mode))]
+            if mode == "position":
+                self._target[changed] += self._lag(changed)
         known.fill(*values)
         known.store()
+        if mode == "velocity":
+            self._target[changed] -= self._lag(changed)
         if mode != "effort" or self.busy:
             self._mode[index] = MODES.index(mode)
             self.busy = bool(self._mode.any())
@@ -207,6 +213,16 @@ class Servos:
         if velocity is not None:
             effort = effort + self._damping[index] * velocity[joint]
         self._target[index] = position[joint] + effort / self._stiffness[index]
+
+    def _lag(self, index: np.ndarray) -> np.ndarray:
+        """Distances d v*/k by which the mode "position" stays behind a target that moves at the commanded velocities.
+
+        A target at a limit does not move beyond it, whatever the velocity.
+        """
+        lower, upper = self._ranges[POSITION]
+        v, target = self._value[index], self._target[index]
+        stays = ((v > 0.0) & (target >= upper[index])) | ((v < 0.0) & (target <= lower[index]))
+        return np.where(stays, 0.0, self._damping[index] * v / self._stiffness[index])
 
     def efforts(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
         """Efforts (n_u,) for the time step that begins at the given joint positions (unwrapped) and velocities.

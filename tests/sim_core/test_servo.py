@@ -203,3 +203,16 @@ def test_limits_and_gains_that_cannot_be_are_named(changes: dict[str, object], l
 def test_gains_and_limits_are_no_part_of_the_equations() -> None:
     plain = hoist(effort_limit=None, velocity_limit=None, servo=None)
     assert plain.canonical_hash == hoist().canonical_hash
+
+
+@pytest.mark.parametrize("modes", [("position", "velocity"), ("velocity", "position")])
+def test_efforts_are_continuous_between_commands_of_positions_and_of_velocities(modes: tuple[str, str]) -> None:
+    """The damping of 120 N s/m acts against 0.1 m/s in one mode, and against no difference of speeds in the other."""
+    speed, efforts, servos = 0.1, [], Servos(hoist(), STEP_S)
+    for tick in range(400):
+        goal = speed * STEP_S * (tick + 1)
+        there, moving = np.array([goal - 0.005, 0.0]), np.array([speed, 0.0])
+        mode = modes[tick >= 200]
+        told(servos, mode, {"lift": speed if mode == "velocity" else goal}, there)
+        efforts.append(servos.efforts(there, moving)[1])
+    assert np.abs(np.diff(efforts[150:])).max() < 3.0  # 12 N without
