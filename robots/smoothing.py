@@ -96,7 +96,7 @@ def smoothing_velocities(mechanism: Mechanism) -> dict[str, float]:
     if not names:
         return smoothed
     coulomb = _coulomb(mechanism, names)
-    dampers = _bounded(coulomb / DEFAULT, _mobilities_of(mechanism, names), RATE)
+    dampers = bounded(coulomb / DEFAULT, mobilities_of(mechanism, names), RATE)
     for name, velocity in zip(names, coulomb / dampers, strict=True):
         if velocity > 1.001 * DEFAULT:
             smoothed[name] = rounded(float(velocity))
@@ -119,11 +119,11 @@ def with_bristles(mechanism: Mechanism, owner: str) -> Mechanism:
     names = _rubbing(mechanism)
     if not names:
         return mechanism
-    mobilities_of_names = _mobilities_of(mechanism, names)
+    mobilities_of_names = mobilities_of(mechanism, names)
     coulomb = _coulomb(mechanism, names)
     most = np.array([DEFLECTION[mechanism.joint(name).unit] for name in names])
-    slow = _bounded(np.full(len(names), np.inf), mobilities_of_names, BRISTLE_RATE**2)
-    stiffness = _bounded(np.maximum(slow, coulomb / most), mobilities_of_names, FASTEST**2)
+    slow = bounded(np.full(len(names), np.inf), mobilities_of_names, BRISTLE_RATE**2)
+    stiffness = bounded(np.maximum(slow, coulomb / most), mobilities_of_names, FASTEST**2)
     found = dict(zip(names, map(rounded, stiffness.tolist()), strict=True))
     own = np.max([np.diag(mobility) for mobility in mobilities_of_names], axis=0)
     rates = dict(zip(names, np.maximum(np.sqrt(stiffness * own), BRISTLE_RATE).tolist(), strict=True))
@@ -181,14 +181,14 @@ def _rubbing(mechanism: Mechanism) -> list[str]:
     ]
 
 
-def _mobilities_of(mechanism: Mechanism, names: list[str]) -> list[Array]:
+def mobilities_of(mechanism: Mechanism, names: list[str]) -> list[Array]:
     """Inverse mass matrices (n, n) of the named joints at several postures, with all other joints free to move."""
-    index = _coordinates(mechanism)
+    index = coordinates_of(mechanism)
     places = [index[name] for name in names]
     return [_coupled(mechanism, mobility, index)[np.ix_(places, places)] for mobility in mobilities(mechanism)]
 
 
-def _bounded(most: Array, coupled: list[Array], limit: float) -> Array:
+def bounded(most: Array, coupled: list[Array], limit: float) -> Array:
     """Positive coefficients d (n,), one per joint, so large that an eigenvalue of some W diag(d) reaches `limit`.
 
     No eigenvalue exceeds `limit` by more than 1 %. The eigenvalue may be smaller if the upper bounds are reached.
@@ -208,7 +208,7 @@ def _bounded(most: Array, coupled: list[Array], limit: float) -> Array:
     return np.asarray(bounded)
 
 
-def _coordinates(mechanism: Mechanism) -> dict[str, int]:
+def coordinates_of(mechanism: Mechanism) -> dict[str, int]:
     """{joint: index of its last coordinate}."""
     found, at = dict[str, int](), 0
     for joint in mechanism.joints:

@@ -17,6 +17,7 @@ REPAIR = ParameterInfo(
     none="none",
 )
 LIMITS = ParameterInfo("stops at the joint limits: compliant ones, or none")
+SERVOS = ParameterInfo("servos of actuators that have none in the file: none, or stiff ones sized for the masses")
 
 
 def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
@@ -39,16 +40,20 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         limits: Annotated[Literal["compliant", "none"], LIMITS] = "compliant",
         meshes: Annotated[Literal["drawn", "boxes"], MESHES] = "drawn",
         repair: Annotated[str, REPAIR] = "",
+        servos: Annotated[Literal["none", "stiff"], SERVOS] = "none",
     ) -> Mechanism:
         """Build a robot from a URDF file."""
         from robots.importing.urdf import read_urdf
+        from robots.servos import with_servos
 
         require_choice(str(path), "friction", friction, ("bristles", "regularized", "ignore"))
         require_choice(str(path), "mimic", mimic, ("coupled", "free"))
         require_choice(str(path), "base", base, ("fixed", "free"))
         require_choice(str(path), "limits", limits, ("compliant", "none"))
         require_choice(str(path), "meshes", meshes, ("drawn", "boxes"))
-        return read_urdf(path, owner, friction, mimic, base, limits, meshes, repair)
+        require_choice(str(path), "servos", servos, ("none", "stiff"))
+        mechanism = read_urdf(path, owner, friction, mimic, base, limits, meshes, repair)
+        return with_servos(mechanism) if servos == "stiff" else mechanism
 
     def robot_of_mjcf(
         friction: Annotated[Literal["bristles", "regularized", "ignore"], FRICTION] = "bristles",
@@ -65,15 +70,19 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         ] = "compliant",
         limits: Annotated[Literal["compliant", "none"], LIMITS] = "compliant",
         meshes: Annotated[Literal["drawn", "boxes"], MESHES] = "drawn",
+        servos: Annotated[Literal["none", "stiff"], SERVOS] = "none",
     ) -> Mechanism:
         """Build a robot from an MJCF file."""
         from robots.importing.mjcf.reader import read_mjcf
+        from robots.servos import with_servos
 
         require_choice(str(path), "friction", friction, ("bristles", "regularized", "ignore"))
         require_choice(str(path), "contacts", contacts, ("compliant", "ground", "ignore"))
         require_choice(str(path), "limits", limits, ("compliant", "none"))
         require_choice(str(path), "meshes", meshes, ("drawn", "boxes"))
-        return read_mjcf(path, owner, friction, ignore, keyframe, contacts, limits, meshes)
+        require_choice(str(path), "servos", servos, ("none", "stiff"))
+        mechanism = read_mjcf(path, owner, friction, ignore, keyframe, contacts, limits, meshes)
+        return with_servos(mechanism) if servos == "stiff" else mechanism
 
     root = read_xml(path, owner)
     if root.tag == "mujoco":
