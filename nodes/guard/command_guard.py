@@ -94,6 +94,10 @@ class CommandGuard:
         self.has_servo = has_servo
         self.interventions: deque[Intervention] = deque(maxlen=256)
         self._index = {name: k for k, name in enumerate(self.envelope.driven)}
+        self._refused = {  # {mode: actuators that get no commands in it}
+            mode: {each.actuator or joint for joint, each in params.joints.items() if mode not in each.modes}
+            for mode in MODES[1:]
+        }
         self._setpoints = Setpoints(self.envelope)
         self._mode = np.zeros(n, dtype=int)
         self._goal, self._rate, self._given, self._position, self._velocity, self._effort = np.zeros((6, n))
@@ -190,6 +194,10 @@ class CommandGuard:
             self._report(now, Intervention("guard_rejected", "value", line))
             return []
         known = [k for k, name in enumerate(names) if name in self._index]
+        if refused := [names[k] for k in known if names[k] in self._refused[mode]]:
+            line = f"a command in mode {mode} for {refused[0]} is not passed on: key 'modes' does not permit it"
+            self._report(now, Intervention("guard_rejected", "modes", line))
+            return []
         if self._unclaimed and known and not self.envelope.outside(self._position):
             self._release("a commander has come: the stop by heartbeat ends")
         if self.stopped:
@@ -279,7 +287,12 @@ class CommandGuard:
             limit = self.envelope.tracking_error[k]
             return "tracking_error", f"{self.envelope.joints[k]} is {error:.4g} off its setpoint, limit {limit:.4g}"
         limit_name, line = violation(
-            self.envelope, 1e-3 * params.delay_ms, self._position, self._velocity, self._is_pushed(now)
+            self.envelope,
+            1e-3 * params.delay_ms,
+            self._position,
+            self._velocity,
+            self._is_pushed(now),
+            self._mode == NONE,
         )
         return (limit_name, line) if limit_name else None
 
@@ -291,7 +304,7 @@ class CommandGuard:
 
     def _is_pushed(self, now: float) -> NDArray[np.bool_]:
         """Whether efforts move a joint, (n,): commanded ones, or those that a servo has taken over from a command."""
-        return np.asarray((self._mode <= EFFORT) | (now - self._pushed_at <= PUSH_S))
+        return np.asarray((self._mode == EFFORT) | (now - self._pushed_at <= PUSH_S))
 
     def _switch_cause(self, now: float) -> tuple[str, str] | None:
         """Return (cause, line of text) of a stop by the enabling switch at the time `now` (s).
@@ -336,7 +349,7 @@ class CommandGuard:
         for k, name in enumerate(self.envelope.driven):
             if not self._has_servo(k, name):
                 self._mode[k], self._given[k] = EFFORT, 0.0
-            elif pushed[k]:
+            elif pushed[k] or self._mode[k] == NONE:
                 if self._effort[k] * self._velocity[k] > 0.0:
                     released.append(name)
                 self._effort[k], self._pushed_at[k], self._mode[k] = 0.0, -np.inf, VELOCITY

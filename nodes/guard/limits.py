@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
@@ -36,6 +36,7 @@ class JointLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     servo              whether a controlled stop commands velocities to the actuator; if false, it commands zero effort.
                        By default, a guard node takes this from the robot's description, and a guard in a driver's
                        process assumes true
+    modes              modes of commands that are passed on; commands in other modes are not
     margin             distance by which the joint may be, or come to rest, beyond `lower` and `upper` before the guard
                        stops the robot
     velocity_margin    amount by which the measured speed may exceed `velocity` before the guard stops the robot; by
@@ -53,6 +54,7 @@ class JointLimits(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     deceleration: Positive = 10.0
     free_acceleration: NotNegative | None = None
     servo: bool | None = None
+    modes: tuple[Literal["effort", "velocity", "position"], ...] = ("effort", "velocity", "position")
     margin: NotNegative = 0.02
     velocity_margin: NotNegative | None = None
 

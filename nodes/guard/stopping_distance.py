@@ -9,7 +9,12 @@ from nodes.guard.limits import Envelope, Vector
 
 
 def violation(
-    envelope: Envelope, delay_s: float, position: Vector, velocity: Vector, by_effort: NDArray[np.bool_]
+    envelope: Envelope,
+    delay_s: float,
+    position: Vector,
+    velocity: Vector,
+    by_effort: NDArray[np.bool_],
+    free: NDArray[np.bool_],
 ) -> tuple[str, str]:
     """Find a limit that a stop begun now would exceed by more than its margin.
 
@@ -24,23 +29,28 @@ def violation(
 
         q + max(v, 0) T + a T^2 / 2 + max(v + a T, 0)^2 / (2 d)
 
+    A joint that nobody has commanded yet may fall until the stop takes effect. It is therefore stopped at its limit of
+    the velocity, and at half of its margin of the position: the rest of its margins is left for the fall.
+
     envelope            limits, decelerations and free accelerations of the joints
     delay_s             delay T, s, before a stop begins
     position, velocity  (n,) measured motion of the joints
     by_effort           (n,) whether the joint is commanded by efforts
+    free                (n,) whether the joint was not commanded yet
     """
     a = np.where(by_effort, envelope.free_acceleration, 0.0)
     drift = 0.5 * a * delay_s**2
     brake = 2.0 * envelope.deceleration
     up = np.maximum(velocity, 0.0) * delay_s + drift + np.maximum(velocity + a * delay_s, 0.0) ** 2 / brake
     down = np.maximum(-velocity, 0.0) * delay_s + drift + np.maximum(a * delay_s - velocity, 0.0) ** 2 / brake
-    fast = np.abs(velocity) + a * delay_s > envelope.velocity + envelope.velocity_margin
+    fast = np.abs(velocity) + a * delay_s > envelope.velocity + np.where(free, 0.0, envelope.velocity_margin)
     if fast.any():
         k = int(fast.argmax())
         line = f"{envelope.joints[k]} moves at {velocity[k]:.4g}, limit {envelope.velocity[k]:.4g}"
         return f"velocity of {envelope.joints[k]}", line
     reach = envelope.farthest(position - down, position + up)
-    excess = reach - envelope.b - envelope.slack
+    slack = np.abs(envelope.A) @ np.where(free, 0.5 * envelope.margin, envelope.margin)
+    excess = reach - envelope.b - slack
     if (excess > 0.0).any():
         row = int(excess.argmax())
         now, end, limit = (

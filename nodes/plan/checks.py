@@ -63,6 +63,7 @@ def _check(plan: Plan, tables: Tables, host: str | None, only: str | None) -> li
     seen: dict[str, Source | None] = {"sim": None}
     commanders: dict[str, dict[str, str]] = {}
     classes: dict[str, type[Node]] = {}
+    notices: list[str] = []
     for node, entry in zip(plan.nodes, tables.nodes, strict=True):
         where = entry.source
         _check_node(node, seen, where)
@@ -83,7 +84,9 @@ def _check(plan: Plan, tables: Tables, host: str | None, only: str | None) -> li
         robot, view = plan.robot_of(node.namespace), plan.view(node.namespace)
         try:
             cls.check(params, view)
-            _check_guard(cls, node, view, where)
+            notices += _check_guard(cls, node, view, where)
+            if "raw_command" in cls.subscribes:
+                notices += _check_margins(node, params, view, is_driver=False)
             for name in cls.publishes:
                 commanded, _, topic = resolve(node.remap.get(name, name), robot).rpartition("/")
                 if topic in ("command", "raw_command") and commanded in actuators:
@@ -99,8 +102,8 @@ def _check(plan: Plan, tables: Tables, host: str | None, only: str | None) -> li
         places = {entry.name: entry.source for entry in tables.nodes}
         check_misspelt(classes, plan, places)
         check_types(classes, plan, places)
-        return [*unreceived(classes, plan, places), *unexecuted(classes, plan, places)]
-    return []
+        return [*notices, *unreceived(classes, plan, places), *unexecuted(classes, plan, places)]
+    return notices
 
 
 def _find_timing(plan: Plan, tables: Tables, host: str | None) -> None:
@@ -132,21 +135,41 @@ def _find_timing(plan: Plan, tables: Tables, host: str | None) -> None:
     plan.timing_from = str(found.resolve())
 
 
-def _check_guard(cls: type[Node], node: NodePlan, plan: Plan, where: Source) -> None:
-    """Check the limits of a driver's commands in the table `guard`.
+def _check_guard(cls: type[Node], node: NodePlan, plan: Plan, where: Source) -> list[str]:
+    """Check the limits of a driver's commands in the table `guard`; returns one-line notices.
 
     Raises PlanError, which names the key, for limits that are missing or do not fit the driver.
     """
     if node.guard is None:
-        return
+        return []
     from nodes.guard.driver import require_driver  # numpy, which most nodes of a robot's own computer do not need
     from nodes.guard.limits import GuardParams
 
     in_guard = where.below("guard")
     try:
-        require_driver(cls, convert(node.guard, GuardParams, in_guard), plan)
+        limits = convert(node.guard, GuardParams, in_guard)
+        require_driver(cls, limits, plan)
+        return _check_margins(node, limits, plan, is_driver=True)
     except ValueError as error:
         raise error if isinstance(error, PlanError) else PlanError(f"{in_guard}: {error}") from None
+
+
+def _check_margins(node: NodePlan, params: Any, plan: Plan, is_driver: bool) -> list[str]:
+    """Check a guard's limits against the worst case of the robot's model; returns one-line notices.
+
+    Raises ValueError with a one-line message if the robot cannot keep the limits.
+
+    is_driver  whether the guard is in a driver's own process
+    """
+    from nodes.guard.limits import GuardParams
+
+    if not isinstance(params, GuardParams) or not plan.sim.robot:
+        return []
+    if not can_simulate():
+        return [f"the margins of the guard {node.name!r} are not checked: this needs pip install 'armswing[sim]'"]
+    from nodes.guard.worst_case import check_margins
+
+    return [f"the guard {node.name!r}: {line}" for line in check_margins(params, plan, is_driver)]
 
 
 ONE_CLOCK = ("mode", "step_ms", "speed", "deadline_ms", "host", "overrun_policy", "cpu", "realtime_priority")

@@ -207,7 +207,7 @@ TRANSITIONS: list[tuple[str, Act, str, str]] = [  # state, event, next state, ca
     ("watching", command(), "passing", ""),
     ("watching", command("effort", NAMES[:1]), "passing", ""),
     ("watching", measured(OUTSIDE), "stopped", "upper of joint_2"),
-    ("watching", measured([1.1, 0.0], velocity=2.2), "stopped", "upper of joint_2"),  # it will leave the envelope
+    ("watching", measured([1.15, 0.0], velocity=1.9), "stopped", "upper of joint_2"),  # it will leave the envelope
     ("watching", measured(velocity=4.0), "stopped", "velocity of joint_2"),
     ("watching", measured([0.1], NAMES[:1]), "stopped", "state"),
     ("watching", measured([0.1, float("nan")]), "stopped", "state"),

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.commands.models import maps
+from nodes.cli.commands.models import guards, maps
 from nodes.cli.commands.models.choice import Name, Param, Yes, built
 from nodes.cli.commands.models.description import plain_description, print_description
 from nodes.cli.terminal import (
@@ -28,6 +28,7 @@ from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(help="Robots that can be simulated.", epilog="Example: armswing robot list", no_args_is_help=True)
 maps.add_to(app)
+guards.add_to(app)
 
 EQUATION_FORMATS = ("text", "latex", "sympy", "c")
 
