@@ -140,7 +140,8 @@ def test_the_client_imports_neither_the_runtime_nor_the_dynamics() -> None:
     code = (
         "import sys, nodes.client\n"
         "heavy = ('nodes.hosting', 'nodes.plan', 'robots', 'sim_core', 'numba', 'casadi')\n"
-        "light = ('sim_core', 'sim_core.support', 'sim_core.support.extras', 'sim_core.support.suggestion')\n"
+        "light = ('sim_core', 'sim_core.support', 'sim_core.support.extras', 'sim_core.support.suggestion',"
+        " 'sim_core.errors', 'sim_core.trusted_files')\n"
         "found = [m for m in sys.modules if m.startswith(heavy) and m not in light]\n"
         "sys.exit(f'imported {found}' if found else 0)"
     )
