@@ -22,7 +22,7 @@ from nodes.launching.fork_server import fork_server
 from nodes.launching.graph import owners_of, unpublished
 from nodes.launching.hosts.own_address import check_own_address
 from nodes.launching.hosts.remote_nodes import RemoteNodes, digests, host_config_of
-from nodes.launching.logs import RunLog
+from nodes.launching.logs import WARNING, RunLog
 from nodes.launching.observer import Observer
 from nodes.launching.summary import ListenerLoss, Summary
 from nodes.launching.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor, execute
@@ -161,6 +161,7 @@ class Launch:
         self._ended_at = math.inf
         self._failure: Failure | None = None
         self._unshown: list[str] = []
+        self._shown_warnings: set[str] = set()
         self._signal = 0
         self._file_watch: FileWatch | None = None
         # loaded once: a file may be deleted or edited during the run
@@ -528,6 +529,10 @@ class Launch:
     def _show_output(self) -> None:
         failed = self._failure.name if self._failure is not None else None
         for name, line in self._supervisor.new_lines():
+            if line.startswith(WARNING) and line in self._shown_warnings:
+                continue  # several nodes build the robot, and each has the same warnings
+            if line.startswith(WARNING):
+                self._shown_warnings.add(line)
             if name != failed:
                 self._display.print_line(line, name)
             elif line.strip():

@@ -9,6 +9,7 @@ from collections import deque
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+WARNING = "warning: "  # beginning of the lines of the project's own warnings
 KEPT_LINES = 200
 LARGEST_LOG_BYTES = 4 * 1024 * 1024
 LARGEST_READ_BYTES = 256 * 1024

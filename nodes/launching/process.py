@@ -22,6 +22,7 @@ import zmq
 
 from nodes.hosting.session import finish
 from nodes.launching.ending import end_process
+from nodes.launching.logs import WARNING
 from nodes.launching.supervisor import RESTARTS
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan, read_plan
@@ -68,7 +69,7 @@ def print_warnings_plainly() -> None:
             usual(message, category, *rest, **more)
         elif str(message) not in printed:
             printed.add(str(message))
-            print(f"warning: {message}", file=sys.stderr, flush=True)
+            print(f"{WARNING}{message}", file=sys.stderr, flush=True)
 
     warnings.showwarning = show
 

@@ -44,8 +44,10 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> list[str]
     if not can_simulate():
         return _check(plan, tables, host, only=host)
     from robots.registry import built_once
+    from sim_core.errors import DescriptionWarning
 
-    with built_once():  # most nodes ask for the robot too
+    with built_once(), warnings.catch_warnings():  # most nodes ask for the robot too
+        warnings.simplefilter("ignore", DescriptionWarning)  # the processes that build a robot print these
         return _check(plan, tables, host, only=None)
 
 

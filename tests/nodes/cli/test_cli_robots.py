@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from nodes.cli.application import run
+from robots.importing import meshes
 from robots.registry import builder, names
 
 
@@ -208,3 +209,19 @@ def test_kernels_are_not_written_over_a_file(tmp_path: Path, capsys: pytest.Capt
     refused = capsys.readouterr().err
     assert "--output arm.c is a file, but --format c writes into a folder" in refused
     assert (tmp_path / "arm.c").read_text() == "mine"
+
+
+def test_a_robot_is_printed_before_its_meshes_are_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "arm.urdf"
+    arm = (Path(__file__).parents[3] / "launch/examples/bench_arm.urdf").read_text()
+    mesh = '<link name="shown"><visual><geometry><mesh filename="arm.stl"/></geometry></visual></link>'
+    fixed = '<joint name="shows" type="fixed"><parent link="tool"/><child link="shown"/></joint>'
+    file.write_text(arm.replace("</robot>", f"{mesh}{fixed}</robot>"))
+    (tmp_path / "arm.stl").write_text("solid none")
+    printed = []
+    monkeypatch.setattr(meshes, "triangles", lambda *_: printed.append(capsys.readouterr().out) or meshes._read(file))
+    assert run(["robot", "show", str(file)]) == 0
+    assert "upper_arm" in printed[0]
+    assert "its mesh arm.stl cannot be read" in capsys.readouterr().err

@@ -144,3 +144,16 @@ def test_a_controller_is_written_for_a_robot_of_a_file(ground: Any, lab: Path) -
     done = ground.run("launch", "lab/my_damper.toml", "--duration", "0.1", "--set", "sim.mode=fast")
     assert done.returncode == 0, done.stderr
     assert "pendulum, fast" in done.stdout
+
+
+ARM = (Path(__file__).resolve().parents[3] / "launch/examples/bench_arm.urdf").read_text()
+
+
+def test_a_note_of_an_import_is_shown_once_in_a_launch(ground: Any) -> None:
+    """The server and the controller build the robot, and the plan's check does."""
+    (ground.folder / "arm.urdf").write_text(ARM.replace("</robot>", "<gazebo/></robot>"))
+    plan = PLAN.replace("my_robot.py:pendulum", "arm.urdf").replace("duration_s = 0.5", "duration_s = 0.01")
+    (ground.folder / "arm.toml").write_text(plan.replace("parameters = { length = 0.4 }\n", ""))
+    result = ground.run("launch", "arm.toml")
+    assert result.returncode == 0, result.stderr
+    assert (result.stdout + result.stderr).count("line 108: <gazebo> is not read") == 1

@@ -120,6 +120,12 @@ def _actuator(actuator: Any) -> dict[str, Any]:
     return {**{key: getattr(actuator, key) for key in keys}, "modes": list(actuator.modes), "servo": servo}
 
 
+def print_start(consistent: dict[str, Any]) -> None:
+    """Print a start that satisfies the constraints, {"q": ..., "v": ...}."""
+    print_line("\na start near its own that satisfies the constraints, in m, rad, m/s and rad/s")
+    print_table(("  ", "numbers"), [(f"  {key}", _numbers(each)) for key, each in consistent.items()])
+
+
 def print_description(robot: dict[str, Any]) -> None:
     """Print the tables of a robot's description.
 
@@ -164,11 +170,6 @@ def print_description(robot: dict[str, Any]) -> None:
     _print_joint_parts(robot)
     _print_constraints(robot)
     _print_beams(robot)
-    if robot["consistent_start"]:
-        print_line("\na start near its own that satisfies the constraints, in m, rad, m/s and rad/s")
-        print_table(
-            ("  ", "numbers"), [(f"  {key}", _numbers(each)) for key, each in robot["consistent_start"].items()]
-        )
     if robot["outputs"]:
         print_line("\noutputs")
         print_table(("  name", "unit"), [(f"  {name}", unit) for name, unit in robot["outputs"].items()])

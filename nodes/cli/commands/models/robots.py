@@ -12,7 +12,7 @@ import typer
 
 from nodes.cli.commands.models import guards, maps
 from nodes.cli.commands.models.choice import Name, Param, Yes, built
-from nodes.cli.commands.models.description import plain_description, print_description
+from nodes.cli.commands.models.description import plain_description, print_description, print_start
 from nodes.cli.terminal import (
     AsJson,
     InputError,
@@ -68,28 +68,44 @@ def show_robot(
 
     If the robot's start violates constraints, a start that satisfies them is shown, too.
     """
+    from robots.files import is_model_file
     from robots.registry import builder, parameters
     from sim_core.derivation.start import checked_rows, violated_at_start
     from sim_core.mechanism.checks.plausibility import implausibilities
 
-    mechanism, choices = built(name, param)
+    has_meshes = not as_json and is_model_file(name) and not any(each.startswith("meshes") for each in param or [])
+    mechanism, choices = _without_meshes(name, param) if has_meshes else built(name, param)
+    about = (inspect.getdoc(builder(name)) or "").partition("\n")[0]
+    takes = [dataclasses.asdict(parameter) for parameter in parameters(name)]
+    description = {**plain_description(mechanism), "choices": choices, "takes": takes, "about": about}
+    if not as_json:
+        print_description(description)
+    if has_meshes:
+        with working(f"reading the meshes of {name!r}"):
+            mechanism, _ = built(name, param)
     with working(f"deriving the constraints of {name!r}"):
         lines = implausibilities(mechanism, checked_rows(mechanism))
         violated = violated_at_start(mechanism)
     start = _examined(mechanism, yes) if violated or mechanism.beams or mechanism.contacts else _Start()
-    about = (inspect.getdoc(builder(name)) or "").partition("\n")[0]
-    takes = [dataclasses.asdict(parameter) for parameter in parameters(name)]
-    description = {**plain_description(mechanism), "choices": choices, "takes": takes, "about": about}
     consistent = start.consistent if violated else None
     description |= {"start_violates": violated, "consistent_start": consistent, "doubts": lines}
     if as_json:
         print_json(description)
-    else:
-        print_description(description)
+    elif consistent:
+        print_start(consistent)
     for line in [*lines, *start.warnings]:
         warn(f"warning: {line}")
     if start.refused:
         raise InputError(start.refused)
+
+
+def _without_meshes(name: str, param: list[str] | None) -> tuple[Any, dict[str, Any]]:
+    """The result of `built` for a model file whose meshes are not read; its warnings are not printed."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return built(name, [*(param or []), "meshes=boxes"])
 
 
 @dataclasses.dataclass(frozen=True)
