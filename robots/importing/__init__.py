@@ -71,6 +71,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         limits: Annotated[Literal["compliant", "none"], LIMITS] = "compliant",
         meshes: Annotated[Literal["drawn", "boxes"], MESHES] = "drawn",
         servos: Annotated[Literal["none", "stiff"], SERVOS] = "none",
+        repair: Annotated[str, REPAIR] = "",
     ) -> Mechanism:
         """Build a robot from an MJCF file."""
         from robots.importing.mjcf.reader import read_mjcf
@@ -81,7 +82,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         require_choice(str(path), "limits", limits, ("compliant", "none"))
         require_choice(str(path), "meshes", meshes, ("drawn", "boxes"))
         require_choice(str(path), "servos", servos, ("none", "stiff"))
-        mechanism = read_mjcf(path, owner, friction, ignore, keyframe, contacts, limits, meshes)
+        mechanism = read_mjcf(path, owner, friction, ignore, keyframe, contacts, limits, meshes, repair)
         return with_servos(mechanism) if servos == "stiff" else mechanism
 
     root = read_xml(path, owner)

@@ -72,7 +72,7 @@ def inertial_of(link: Element, notes: Notes, errors: Errors, repaired: bool = Fa
         if tensor.any() and np.abs(tensor).max() < NEGLIGIBLE * mass:
             notes.add(moments, "its inertia differs from 0 by rounding only, and is read as 0")
             tensor[:] = 0.0
-        tensor = _repaired(moments, tensor, notes) if repaired else tensor
+        tensor = repaired_inertia(moments, tensor, notes) if repaired else tensor
         _note_implausible(moments, mass, tensor, notes)
     if (np.eye(3) != R).any():
         tensor = R @ tensor @ R.T
@@ -82,7 +82,7 @@ def inertial_of(link: Element, notes: Notes, errors: Errors, repaired: bool = Fa
     return mass, vector(p), (a, b, c, d, e, f)
 
 
-def _repaired(element: Element, tensor: Array, notes: Notes) -> Array:
+def repaired_inertia(element: Element, tensor: Array, notes: Notes) -> Array:
     """The nearest consistent inertia, with a note that names the change; a consistent one unchanged."""
     low, middle, high = np.linalg.eigvalsh(tensor).tolist()
     if min(low, low + middle - high) >= -ROUNDING * max(abs(low), abs(high)):

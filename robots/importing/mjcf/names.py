@@ -5,7 +5,7 @@ from __future__ import annotations
 from robots.importing.mjcf.schema import ATTRIBUTES, CHILDREN, ENABLING, FORMER, WORDS
 from robots.importing.notes import Notes
 from robots.importing.unread import ALIKE, meant_by
-from robots.importing.xml_reader import Element, short
+from robots.importing.xml_reader import Element, Errors, short
 from sim_core.support.suggestion import did_you_mean, nearest
 
 # elements without elements in MuJoCo
@@ -16,27 +16,27 @@ FOREIGN = {"xyz": "pos", "rpy": "euler", "lower": "range", "upper": "range", "or
 REFUSED_LATER = ("mujoco", "body", "equality", "actuator")  # the reader refuses unknown children of these elements
 
 
-def check_names(root: Element, notes: Notes) -> None:
-    """Refuse misspelt elements and attributes, and warn of other unknown ones.
+def check_names(root: Element, notes: Notes, errors: Errors) -> None:
+    """Add misspelt elements and attributes to `errors`, and warn of other unknown ones.
 
-    Refuses also unknown values of attributes that have words as values.
+    Unknown values of attributes that have words as values are added to `errors`, too.
 
     A name is misspelt if MuJoCo's schema does not have it, but has a similar one. Attributes of elements that the
     import does not read, such as <visual> or <sensor>, are not checked.
 
     root  the <mujoco> element
-    Raises InvalidMechanism with the line of the file and the name that was probably meant.
     """
     for name in sorted(root.attributes.keys() - {"model"}):
-        _report_attribute(root, name, "model", notes)
+        with errors.collected():
+            _report_attribute(root, name, "model", notes)
     waiting = [root]
     while waiting:
         parent = waiting.pop()
         tag = "body" if parent.tag == "worldbody" else parent.tag
         for child in parent.children:
-            _check_tag(tag, child, notes)
-            _check_attributes(tag, child, notes)
-            _check_content(child, notes)
+            for check in (_check_tag, _check_attributes, _check_content):
+                with errors.collected():
+                    check(tag, child, notes)
         waiting += [child for child in reversed(parent.children) if child.tag in (*CHILDREN, "worldbody")]
 
 
@@ -50,7 +50,7 @@ def _check_tag(parent: str, child: Element, notes: Notes) -> None:
         notes.add(child, f"<{child.tag}> in <{parent}> is unknown, and is not read")
 
 
-def _check_content(child: Element, notes: Notes) -> None:
+def _check_content(_parent: str, child: Element, notes: Notes) -> None:
     """Refuse elements in an element that has none in MuJoCo, and warn of text."""
     if child.tag in LEAVES:
         for inner in child.children:

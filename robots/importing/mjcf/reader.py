@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from robots.importing.inertials import repaired_inertia
 from robots.importing.mjcf.actuators import Actuators
 from robots.importing.mjcf.contacts import Contacts, Surface
 from robots.importing.mjcf.document import ORIENTATIONS, Angles, Defaults, read_document
@@ -37,6 +38,7 @@ from robots.importing.mjcf.names import check_names
 from robots.importing.mjcf.unread import IGNORABLE, check_body, check_joint, check_root, is_disabled, note_attributes
 from robots.importing.notes import Notes
 from robots.importing.plausible import TURNS, note_units
+from robots.importing.repairs import repairs_of, with_smallest_masses
 from robots.importing.rotations import normalized, rows, vector
 from robots.importing.trees import named
 from robots.importing.visuals import hex_color
@@ -67,6 +69,7 @@ def read_mjcf(
     contacts: Contact = "compliant",
     limits: Limits = "compliant",
     meshes: Drawing = "drawn",
+    repair: str = "",
 ) -> Mechanism:
     """The mechanism of an MJCF file, in joint coordinates, at the file's positions or at a keyframe.
 
@@ -81,10 +84,13 @@ def read_mjcf(
               with a warning; "ignore": geoms do not touch, with a warning
     limits    "compliant": compliant stops at the joints' limits, see robots.stops; "none": the joints have no stops
     meshes    "drawn": meshes are read for drawings; "boxes": meshes are left out of drawings
+    repair    names from `repairs.REPAIRS`, as in URDF
     Raises InvalidMechanism with a one-line message that names the line of the file; warns by DescriptionWarning.
     """
     folder = path.parent if meshes == "drawn" else None
-    reader = Reader(read_document(path, owner), friction, frozenset(ignore.split()), contacts, folder)
+    reader = Reader(
+        read_document(path, owner), friction, frozenset(ignore.split()), contacts, folder, repairs_of(path, repair)
+    )
     mechanism = reader.mechanism(path.stem, keyframe)
     mechanism = with_bristles(mechanism, owner) if friction == "bristles" else with_resolved_friction(mechanism, owner)
     return with_stops(mechanism) if limits == "compliant" else mechanism
@@ -93,21 +99,32 @@ def read_mjcf(
 class Reader:
     """Reads one MJCF file; bodies and joints are collected depth first, in MuJoCo's order.
 
-    folder  folder of the file, where its meshes are searched for; None if meshes are not drawn
+    folder   folder of the file, where its meshes are searched for; None if meshes are not drawn
+    repairs  names from `repairs.REPAIRS`
     """
 
     def __init__(
-        self, root: Element, friction: Friction, ignored: frozenset[str], contacts: Contact, folder: Path | None
+        self,
+        root: Element,
+        friction: Friction,
+        ignored: frozenset[str],
+        contacts: Contact,
+        folder: Path | None,
+        repairs: frozenset[str],
     ) -> None:
-        self._root, self._friction, self._contacts = root, friction, contacts
-        self.notes = Notes(root.owner)
+        self._root, self._friction, self._contacts, self._repairs = root, friction, contacts, repairs
+        self.notes, self.errors = Notes(root.owner), Errors(root.owner)
         for name in sorted(ignored - {*IGNORABLE}):
             root.fail(f"ignore contains {name!r}; it may contain {', '.join(IGNORABLE)}")
-        check_names(root, self.notes)
-        self._defaults = Defaults(root)
+        check_names(root, self.notes, self.errors)
+        with self.errors.collected():
+            self._defaults = Defaults(root)
+        if not hasattr(self, "_defaults"):
+            self.errors.check()
         self._reads_equalities = "equality" not in ignored and not is_disabled(root, "equality")
         read = root if self._reads_equalities else replace(root, children=[])
-        check_root(root, self._defaults, ignored, names_in(read, "tendon1", "tendon2"), self.notes)
+        with self.errors.collected():
+            check_root(root, self._defaults, ignored, names_in(read, "tendon1", "tendon2"), self.notes)
         self._site_names = names_in(read, "site1", "site2")
         self._sites: dict[str, Site] = {}
         self._compiler = _merged(root, "compiler")
@@ -151,11 +168,14 @@ class Reader:
             self._add_surfaces(GROUND, geoms)
             ground += self._drawn(geoms)
             for element in world.all("body"):
-                self._read_body(element, GROUND, "", WORLD[""])
+                with self.errors.collected():
+                    self._read_body(element, GROUND, "", WORLD[""])
+        self.errors.check()
         self._scale()
         actuators = Actuators(self._root, self._defaults, self._compiler, self._joint_elements, self.notes)
         self._joints = actuators.carried_by(self._joints)
-        self._check_massless()
+        if "massless" not in self._repairs:
+            self._check_massless()
         if not self._refs:
             self._root.fail("no body has a joint, so nothing can move; add a joint")
         q, v = self._start(keyframe)
@@ -172,6 +192,8 @@ class Reader:
             initial_v=v,
             ground=tuple(ground),
         )
+        if "massless" in self._repairs:
+            mechanism = with_smallest_masses(mechanism, self._lines, self.notes)
         if self._contacts != "ignore":
             names, grounded = self._in_mechanism, self._contacts == "ground"
             contacts = Contacts(self._root, self._defaults, self._surfaces, names, self.notes, grounded)
@@ -215,11 +237,14 @@ class Reader:
         carried    pose of the parent body in the world with all joints at `ref`
         """
         name = self._name(element.attributes.get("name", ""), f"{parent}.body", element, "body")
-        check_body(element, self._site_names, self.notes)
+        with self.errors.collected():
+            check_body(element, self._site_names, self.notes)
         inherited = self._defaults.childclass(element, inherited)
-        self._read_sites(element, name, inherited)
-        geoms = self._geoms(element, inherited)
-        lump = self._lump(element, geoms)
+        with self.errors.collected():
+            self._read_sites(element, name, inherited)
+        geoms, lump = self._geoms(element, inherited), together([])
+        with self.errors.collected():
+            lump = self._lump(element, geoms)
         p, R = np.array(element.numbers("pos", 3, ORIGIN)), self._angles.rotation_of(element)
         pose = carried[0] + carried[1] @ p, carried[1] @ R
         if given := element.attributes.get("name", ""):
@@ -233,7 +258,8 @@ class Reader:
             label = self._joint_name(joint, name, index)
             child = name if index == len(joints) - 1 else self._name(f"{name}.{label}", name, element, "body")
             bare = Joint(name=label, parent=carrier, child=child)
-            self._read_joint(joint, bare, p, R, self._angles.quaternion_of(element))
+            with self.errors.collected():
+                self._read_joint(joint, bare, p, R, self._angles.quaternion_of(element))
             if child != name:
                 self._bodies.append(Body(name=child, mass=0.0, inertia=(0.0,) * 6))
             carrier, p, R = child, np.zeros(3), np.eye(3)
@@ -249,7 +275,8 @@ class Reader:
         body = Body(name=name, mass=lump.mass, inertia=entries_of(lump.inertia), center_of_mass=vector(lump.center))
         self._bodies.append(self._numbers.body(replace(body, shapes=shapes)))
         for child_element in element.all("body"):
-            self._read_body(child_element, name, inherited, pose)
+            with self.errors.collected():
+                self._read_body(child_element, name, inherited, pose)
 
     def _read_sites(self, element: Element, body: str, inherited: str) -> None:
         """Collect the sites of a body that equality constraints name."""
@@ -360,7 +387,8 @@ class Reader:
         found = []
         for child in element.all("geom"):
             child.label = f"geom {child.attributes['name']!r}" if "name" in child.attributes else "<geom>"
-            found.append(geom_of(self._defaults.applied(child, inherited), self._angles))
+            with self.errors.collected():
+                found.append(geom_of(self._defaults.applied(child, inherited), self._angles))
         return found
 
     def _lump(self, element: Element, geoms: list[Geom]) -> Lump:
@@ -393,12 +421,15 @@ class Reader:
         tensor = inertia_of(inertial, self._angles)
         low, middle, high = np.linalg.eigvalsh(tensor).tolist()
         printed = f"({low:.4g}, {middle:.4g}, {high:.4g}) kg m2"
+        if "inertia" in self._repairs:
+            return Lump(mass, center, repaired_inertia(inertial, tensor, self.notes))
         if low < -1e-9 * max(abs(low), abs(high)):
-            inertial.fail(f"inertia has principal moments {printed}; none may be negative")
+            inertial.fail(f"inertia has principal moments {printed}; none may be negative; pass repair=inertia")
         if high - low - middle > 1e-9 * high:
             if self._compiler.get("balanceinertia", "false") != "true":
                 inertial.fail(
-                    f"inertia has principal moments {printed}; the largest must not exceed the sum of the others"
+                    f"inertia has principal moments {printed}; the largest must not exceed the sum of the others; "
+                    "pass repair=inertia"
                 )
             tensor = (low + middle + high) / 3.0 * np.eye(3)  # as MuJoCo balances it
         return Lump(mass, center, tensor)
@@ -421,12 +452,14 @@ class Reader:
         for joint in reversed(self._joints):  # children before parents
             if joint.kind != "fixed" and mass[joint.child] == 0.0 and joint.armature == 0.0:
                 name = joint.child.partition(f".{joint.name}")[0]
-                self._lines.get(name, self._root).fail(
-                    f"joint {joint.name!r} moves this body, but the body and all bodies on it have no mass; "
-                    "give the body a mass, or the joint an armature"
-                )
+                with self.errors.collected():
+                    self._lines.get(name, self._root).fail(
+                        f"joint {joint.name!r} moves this body, but the body and all bodies on it have no mass; "
+                        "give the body a mass, or the joint an armature, or pass repair=massless"
+                    )
             if joint.parent != GROUND:
                 mass[joint.parent] += mass[joint.child]
+        self.errors.check()
 
     @property
     def _reference(self) -> tuple[float, ...]:

@@ -121,3 +121,25 @@ def test_links_whose_inertia_does_not_suffice_are_repaired_until_the_mass_matrix
 def test_an_unknown_repair_is_refused(write: Write) -> None:
     with pytest.raises(InvalidRequest, match="repair contains 'mass'; it may contain massless, inertia"):
         build(write(link("a"), link("b"), HINGE), repair="mass")
+
+
+def test_all_errors_of_an_mjcf_file_are_named_at_once_and_repaired_in_the_same_way(
+    write_mjcf: Callable[..., str],
+) -> None:
+    body = '<body name="{}" pos="0 0 {}"><joint name="j{}" axis="0 1 0"{}/>{}</body>'
+    negative = '<inertial pos="0.1 0 0" mass="1" fullinertia="0.02 0.03 0.025 0.05 0 0"/>'
+    bodies = body.format("a", 1, "a", "", negative) + body.format("b", 2, "b", "", "")
+    file = write_mjcf(f"<worldbody>{bodies}</worldbody>")
+    assert "none may be negative; pass repair=inertia" in refusal(file)
+    assert "have no mass; give the body a mass, or the joint an armature, or pass repair=massless" in refusal(
+        file, repair="inertia"
+    )
+    notes = " ".join(told(file, repair="massless, inertia"))
+    assert "the nearest consistent ones, " in notes
+    assert "the link gets 0.001 kg and 1e-06 kg m2, as repair=massless asks" in notes
+    assemble(build(file, repair="massless, inertia"))
+    wrong = bodies.replace("fullinertia", "fulinertia").replace('axis="0 1 0"/></body>', 'axis="0 0 0"/></body>')
+    line = refusal(write_mjcf(f'<worldbody>{wrong}<body name="a"/></worldbody>'))
+    assert line.startswith("3 errors: (1) ")
+    for words in ("did you mean 'fullinertia'", "axis is 0 0 0", "two bodies are named 'a'"):
+        assert words in line
