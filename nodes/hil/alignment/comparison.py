@@ -11,6 +11,7 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
+from nodes.hil.alignment.noise import white_noise
 from nodes.hil.alignment.streams import Floats, Gap, Pairing, Pairs, Stream, StreamError, gaps, segments
 
 MAX_DELAY_S = 0.2
@@ -54,6 +55,7 @@ class JointComparison(msgspec.Struct, frozen=True, kw_only=True):
     relative         rms / range
     delay_s          delay of this joint alone, positive if the measurement lags behind the prediction
     delay_sigma_s    standard deviation of `delay_s`
+    noise            standard deviation of the white noise in the measured position
     coherence        mean coherence of the measured and predicted positions over all frequencies, 0 .. 1, weighted by
                      the power of the predicted position
     dead             intervals in which the encoder was dead
@@ -71,6 +73,7 @@ class JointComparison(msgspec.Struct, frozen=True, kw_only=True):
     delay_sigma_s: float | None
     coherence: float | None
     dead: list[DeadStretch]
+    noise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -109,12 +112,15 @@ def compare(
     predicted: Stream,
     max_delay_s: float = MAX_DELAY_S,
     irregular_s: Callable[[Floats], Floats] = no_irregularity,
+    straight: Stream | None = None,
 ) -> Comparison:
     """Compare two streams, aligned by their stamps and by the delay of largest cross-correlation.
 
     irregular_s  function from instants (n,) in s to times (n,) in s for which, shortly before each instant, the robot
                  may have moved while the model did not, or the reverse. Delays are determined from regular instants, if
                  there are enough of them; a common delay that irregular times may explain is not corrected
+    straight     the measurement without errors of order, sign and unit, from which delays are determined; None: it has
+                 no such errors
 
     Raises StreamError if the streams have no joint or too few instants in common.
     """
@@ -125,7 +131,7 @@ def compare(
             f"{list(predicted.names)}; compare recordings of the same robot"
         )
     left_out = sorted(set(measured.names) ^ set(predicted.names))
-    measured, predicted = measured.only(names), predicted.only(names)
+    whole, measured, predicted = measured, measured.only(names), predicted.only(names)
     pairing = Pairing(measured, predicted)
     by_stamps = pairing(0.0)
     if len(by_stamps.time) < FEWEST_PAIRS:
@@ -134,7 +140,8 @@ def compare(
             "record a longer run"
         )
     dead = [dead_stretches(by_stamps, index) for index in range(len(names))]
-    regular = RegularPairing(pairing, irregular_s, by_stamps.time)
+    straight_pairing = pairing if straight is None or straight is whole else Pairing(straight.only(names), predicted)
+    regular = RegularPairing(straight_pairing, irregular_s, by_stamps.time)
     delays = _delays(regular, [not stretches for stretches in dead], max_delay_s)
     common, uncertain_delay = _common_delay(regular, delays), None
     if 0.0 < abs(common) <= regular.uncertainty_s:
@@ -199,6 +206,7 @@ def _joint(
         delay_sigma_s=None if delay is None else delay[1],
         coherence=coherence(pairs, index),
         dead=dead,
+        noise=white_noise(residual),
     )
 
 

@@ -178,6 +178,25 @@ def at_times(at: Floats, time: Floats, values: Floats) -> Floats:
     return np.stack([np.interp(at, time, column) for column in values.T], axis=1)
 
 
+def aligned(measured: Stream, predicted: Stream, delay_s: float = 0.0) -> tuple[Stream, Stream] | None:
+    """Return (part of the measurement that the prediction covers, the prediction at its stamps).
+
+    None if the prediction covers fewer than two stamps. The efforts of a sample are those of the latest sample before.
+
+    delay_s  delay of the measurement (s)
+    """
+    time = predicted.time
+    covered = measured.within(float(time[0]) + delay_s, float(time[-1]) + delay_s)
+    if covered is None:
+        return None
+    at = covered.time - delay_s
+    step = np.searchsorted(time, at - 0.5 * predicted.period_s).clip(0, len(time) - 1)
+    position = at_times(at, time, predicted.position)
+    velocity = None if predicted.velocity is None else at_times(at, time, predicted.velocity)
+    effort = None if predicted.effort is None else predicted.effort[step]
+    return covered, Stream(covered.time, predicted.names, position, velocity, effort)
+
+
 class _Lines:
     def __init__(self, time: Floats, values: Floats) -> None:
         self._time, self._values = time, values

@@ -18,6 +18,7 @@ APART = 10.0  # least doubled log likelihood ratio at which the motion distingui
 CERTAIN = 5.0  # least distance of a certain cause from zero, in standard deviations
 ENOUGH = 0.02  # fraction of the residual's power below which no further cause is searched for
 MOST_CAUSES = 3
+LARGEST = 100.0  # relative size of a model error above which a motion does not show it
 TRIED = {"backlash": len(CROSSINGS_S)}  # values of a nonlinear parameter among which a column was chosen by its fit
 KINDS = {
     "mass": ("relative", "mass of {of}"),
@@ -62,6 +63,26 @@ class Hint(msgspec.Struct, frozen=True, kw_only=True):
     alone: bool = False
 
 
+class LeastShown(msgspec.Struct, frozen=True, kw_only=True):
+    """Least size at which a model error would be found in this motion.
+
+    kind, of  as in Hint
+    size      relative deviation of a mass or gain; for friction, RMS of its efforts / RMS of the joint's measured
+              efforts. None if the motion does not show the error
+    """
+
+    kind: str
+    of: str
+    size: float | None
+
+    @property
+    def text(self) -> str:
+        """The model error and this size as text."""
+        what = KINDS[self.kind][1].format(of=self.of)
+        of = " of the efforts" if KINDS[self.kind][0] != "relative" else ""
+        return what if self.size is None else f"{what} (shown from {float(f'{100.0 * self.size:.2g}'):g} %{of} on)"
+
+
 class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
     """Model errors that would explain the effort residual, the model's efforts minus the measured ones.
 
@@ -78,6 +99,7 @@ class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
     following  RMS of the part of the residual that follows the motion / RMS of the measured efforts, for the joint
                with the largest ratio; the rest is noise
     unexplained  the same of the residual that `causes` leave
+    least      least sizes at which masses, gains and frictions would be found
     """
 
     causes: list[Hint] = []
@@ -88,6 +110,7 @@ class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
     sampling: float | None = None
     following: float | None = None
     unexplained: float | None = None
+    least: list[LeastShown] = []
 
 
 class Search:
@@ -117,7 +140,7 @@ class Search:
         self._residual = (residual * weights).ravel()
         self._power = float(self._residual @ self._residual)
         self._removed = [None if each is None else (each * weights).ravel() for each in removed]
-        self._plain = columns
+        self._plain, self._weights = columns, weights
         weighted = {key: (each * weights).ravel() for key, each in columns.items()}
         self._columns = {key: each for key, each in weighted.items() if float(each @ each) > 1e-24 * self._power}
         self._independent = max(independent, 2.0)
@@ -143,6 +166,27 @@ class Search:
             chosen.append(best)
             left = rest[best]
         return self._fitted(chosen, alike, sizes) if chosen else [], 1.0 - left
+
+    def least(self, sizes: Floats, left: float, quiet: float) -> list[LeastShown]:
+        """Least sizes at which masses, gains and frictions would be found.
+
+        sizes  (k,) RMS of the measured efforts of each joint
+        left   fraction of the residual's power that the found causes leave
+        quiet  fraction of `sizes` below which no residual is examined
+        """
+        floor = float(((quiet * sizes * self._weights) ** 2).sum()) * len(self._residual) / len(sizes)
+        unknown = max(left * self._power, floor)
+        share = max(MATTERS, 1.0 - math.exp(-CLEAR / self._independent))
+        found = []
+        for (kind, of), column in self._plain.items():
+            if kind not in ("mass", "gain", "friction"):
+                continue
+            unit = 1.0 if KINDS[kind][0] == "relative" else float((rms(column) / sizes).max())
+            weighted = self._columns.get((kind, of))
+            power = 0.0 if weighted is None else float(weighted @ weighted)
+            size = unit * math.sqrt(share * unknown / power) if power > 0.0 else math.inf
+            found.append(LeastShown(kind=kind, of=of, size=size if size < LARGEST else None))
+        return found
 
     @property
     def shares(self) -> tuple[float | None, ...]:

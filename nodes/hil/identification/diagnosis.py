@@ -5,7 +5,7 @@ them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -14,12 +14,15 @@ from nodes.hil.alignment.comparison import FEWEST_REGULAR, REGULAR_S, Comparison
 from nodes.hil.alignment.irregularities import SETTLING_S
 from nodes.hil.alignment.streams import Floats, Pairs, at_times
 from nodes.hil.identification.causes import KINDS, Hint, ModelErrorHypotheses
+from nodes.hil.identification.channel_errors import ChannelError, error_text, finding_kind
 from nodes.hil.report.limits import Limits, angle_text
 
 SMALLEST_DELAY_S = 0.5e-3  # shortest delay reported
 EVEN = 0.5  # a bias explains a position error if the RMS around it is below this fraction of it
 EXPLAINS = 0.5  # fraction of the effort residual's power from which on irregularities may explain it
 LEAVE = 0.5  # largest fraction, of the RMS of the effort residual that follows the motion, that reported causes leave
+LARGEST = 5.0  # standard deviations of white noise that hardly any sample exceeds
+POSITIONS = ("position", "encoder", "joint")  # channels of which an error is one of positions
 NO_CAUSE = "; no single cause explains it"
 MODEL = ("mass", "gain", "friction", "dry_friction", "backlash")
 
@@ -41,9 +44,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One result of the diagnosis: a fault of the robot or a difference from its model, described in one line by
     `text`.
 
-    kind     "dead_encoder", "delay", "bias", "mass", "gain", "friction", "dry_friction", "backlash", "efforts"
-             (measured and model efforts differ without a single known cause) or "position_error"
-    of       joint or body; "" if the result concerns the whole robot
+    kind     "dead_encoder", "delay", "bias", "mass", "gain", "friction", "dry_friction", "backlash", "encoder_zero",
+             "efforts" (measured and model efforts differ without a single known cause), "position_error", or an error
+             of channels, such as "joint_swapped", "effort_sign" or "encoder_play" (see channel_errors.py)
+    of       joint, joints or body; "" if the result concerns the whole robot
     value    size, in `unit`
     failed   whether the value exceeds its limit; False for an uncertain result
     limit    the limit as text, such as "3 %"; "" if the value has no limit
@@ -95,6 +99,7 @@ def diagnose(
     sliding: Iterable[str] = (),
     clock_sigma_s: float = 0.0,
     irregular_s: tuple[Floats, Floats] | None = None,
+    errors: Sequence[ChannelError] = (),
 ) -> Diagnosis:
     """Diagnosis of a comparison.
 
@@ -105,13 +110,18 @@ def diagnose(
     irregular_s    (behind, paused), (n,) each in s for the n pairs of the comparison: time by which the simulation
                    fell behind real time shortly before the pair, and total excess length of the pauses of the samples
                    in the same interval; None if times are regular
+    errors         errors of channels
     """
     slides = set(sliding)
     uncertainties = _Uncertainties(comparison, clock_sigma_s, irregular_s)
     exceeded = [each for joint in comparison.joints for each in _excess(joint, limits, joint.name in slides)]
-    findings = [*_dead(comparison, slides), *_delays(comparison, hints, limits, clock_sigma_s), *_causes(hints, limits)]
-    findings += _biases(comparison, hints, findings, limits, slides)
+    known = {name for error in errors if error.channel in POSITIONS for name in error.joints}
+    findings = [*_dead(comparison, slides), *_channels(errors, comparison, exceeded, limits, slides)]
+    findings += [*_delays(comparison, hints, limits, clock_sigma_s, known), *_causes(hints, limits)]
+    findings += _biases(comparison, hints, findings, limits, slides, known)
+    findings += _zeros(hints, findings, limits, slides)
     explained = {finding.of for finding in findings if finding.failed and finding.kind in ("dead_encoder", "bias")}
+    explained |= known
     model = _has_model_fault(findings, hints)
     for name in dict.fromkeys(each.joint for each in exceeded):
         if name not in explained and not model:
@@ -175,10 +185,14 @@ class _Uncertainties:
         if finding.kind == "delay":
             explained = (abs(finding.value) - self._delay_s) * 1e3 <= limits.delay_ms
             return msgspec.structs.replace(finding, certain=False) if explained else finding
-        of = [each for each in exceeded if each.joint == finding.of]
+        of = [each for each in exceeded if each.joint in finding.of.split(", ") or not finding.of]
         if finding.kind == "bias":
             of = [each for each in of if each.figure == "bias"]
-        if finding.kind not in ("position_error", "bias") or any(map(self.is_exceeded_certainly, of)):
+        if finding.kind.startswith("encoder_") and not of:  # a delay exceeds its limit
+            return finding
+        if not finding.kind.startswith(("position_error", "bias", "encoder_")) or any(
+            map(self.is_exceeded_certainly, of)
+        ):
             return finding
         text = f"{finding.text.removesuffix(NO_CAUSE)}; {self._why}"
         return msgspec.structs.replace(finding, text=text, certain=False)
@@ -224,8 +238,14 @@ def _has_model_fault(findings: Iterable[Finding], hints: ModelErrorHypotheses) -
 def _excess(joint: JointComparison, limits: Limits, slides: bool) -> Iterator[Excess]:
     if joint.dead:  # its position has no meaning, which another finding reports
         return
+    # white noise is no error of the robot; the largest of its samples is about LARGEST standard deviations
+    judged = {
+        "bias": abs(joint.bias),
+        "rms": math.sqrt(max(joint.rms**2 - joint.noise**2, 0.0)),
+        "max": joint.max - LARGEST * joint.noise,
+    }
     for figure, value in (("bias", joint.bias), ("rms", joint.rms), ("max", joint.max)):
-        if abs(value) > (limit := limits.of(figure, slides)):
+        if judged[figure] > (limit := limits.of(figure, slides)):
             yield Excess(joint=joint.name, figure=figure, value=value, limit=limit)
 
 
@@ -243,14 +263,54 @@ def _dead(comparison: Comparison, slides: set[str]) -> Iterator[Finding]:
             yield Finding(kind="dead_encoder", of=joint.name, value=total, unit="s", text=text, failed=True)
 
 
+def _channels(
+    errors: Iterable[ChannelError],
+    comparison: Comparison,
+    exceeded: Sequence[Excess],
+    limits: Limits,
+    slides: set[str],
+) -> Iterator[Finding]:
+    """Yield a finding about each error of channels.
+
+    An error of order or sign, a dead channel and another unit are failures. An error of an encoder is a failure if an
+    error measure or the delay of one of its joints exceeds its limit; another error, if its own size does.
+    """
+    late = {each.name for each in comparison.joints if abs(each.delay_s or 0.0) > limits.delay_ms * 1e-3}
+    beyond = late | {each.joint for each in exceeded}
+    for error in errors:
+        percent, limit = 100.0 * error.relative, f"{limits.parameter_percent:g} %"
+        if error.kind in ("swapped", "sign", "dead"):
+            failed, limit = True, ""
+        elif error.kind == "late":
+            failed, limit = abs(error.value) > limits.delay_ms * 1e-3, f"{limits.delay_ms:g} ms"
+        elif error.channel in POSITIONS:
+            failed, limit = bool(beyond & set(error.joints)), ""
+        else:
+            failed = percent > limits.parameter_percent
+        yield Finding(
+            kind=finding_kind(error),
+            of="" if len(error.joints) == len(comparison.names) else ", ".join(error.joints),
+            value=error.value,
+            unit=error.unit,
+            text=error_text(error, len(comparison.names), slides),
+            failed=failed,
+            limit=limit,
+        )
+
+
 def _delays(
-    comparison: Comparison, hints: ModelErrorHypotheses, limits: Limits, clock_sigma_s: float
+    comparison: Comparison,
+    hints: ModelErrorHypotheses,
+    limits: Limits,
+    clock_sigma_s: float,
+    known: Collection[str] = (),
 ) -> Iterator[Finding]:
     """Yield findings about the common delay, and about delays of single joints that no friction, gain or backlash
     explains.
 
     hints          model errors that would explain the effort residual
     clock_sigma_s  standard deviation of the stamps' simulation time (s)
+    known          joints with another error of their positions
     """
     limit, limit_text = limits.delay_ms * 1e-3, f"{limits.delay_ms:g} ms"
     lag = {hint.of for hint in hints.causes if hint.kind in ("friction", "dry_friction", "gain", "backlash")}
@@ -263,7 +323,7 @@ def _delays(
             kind="delay", of="", value=common, unit="s", text=text, failed=abs(common) > limit, limit=limit_text
         )
     for joint in comparison.joints:
-        if joint.delay_s is None or joint.delay_sigma_s is None or joint.name in lag:
+        if joint.delay_s is None or joint.delay_sigma_s is None or joint.name in lag or joint.name in known:
             continue
         own = joint.delay_s - common
         if abs(own) > max(limit, 3.0 * joint.delay_sigma_s, 2.0 * clock_sigma_s):
@@ -353,7 +413,12 @@ def _alike(hint: Hint) -> str:
 
 
 def _biases(
-    comparison: Comparison, hints: ModelErrorHypotheses, found: list[Finding], limits: Limits, slides: set[str]
+    comparison: Comparison,
+    hints: ModelErrorHypotheses,
+    found: list[Finding],
+    limits: Limits,
+    slides: set[str],
+    known: Collection[str],
 ) -> Iterator[Finding]:
     """Yield findings about constant position errors.
 
@@ -363,19 +428,47 @@ def _biases(
     hints   model errors that would explain the effort residual
     found   findings so far
     slides  joints whose positions are in metres
+    known   joints with another error of their positions
     """
     zeros = {hint.of for hint in hints.causes if hint.kind == "encoder_zero"}
     model = _has_model_fault(found, hints)
     for joint in comparison.joints:
         limit = limits.of("bias", joint.name in slides)
         even = joint.rms_around_bias < EVEN * abs(joint.bias)
-        if joint.dead or not even or abs(joint.bias) <= limit or (model and joint.name not in zeros):
+        if (
+            joint.dead
+            or joint.name in known
+            or not even
+            or abs(joint.bias) <= limit
+            or (model and joint.name not in zeros)
+        ):
             continue
         text = f"the encoder of {joint.name} reads {angle_text(joint.bias, joint.name in slides)} too much"
         if joint.bias < 0.0:
             text = f"the encoder of {joint.name} reads {angle_text(-joint.bias, joint.name in slides)} too little"
         unit, limit_text = ("m", angle_text(limit, True)) if joint.name in slides else ("rad", angle_text(limit, False))
         yield Finding(kind="bias", of=joint.name, value=joint.bias, unit=unit, text=text, failed=True, limit=limit_text)
+
+
+def _zeros(
+    hints: ModelErrorHypotheses, found: Sequence[Finding], limits: Limits, slides: set[str]
+) -> Iterator[Finding]:
+    """Yield findings about encoder zeros that the efforts show and no finding about a bias names."""
+    named = {each.of for each in found if each.kind == "bias"}
+    for hint in hints.causes:
+        if hint.kind == "encoder_zero" and hint.of not in named:
+            limit = limits.of("bias", hint.of in slides)
+            text = f"{KINDS[hint.kind][1].format(of=hint.of)} is {angle_text(hint.value, hint.of in slides)} off"
+            yield Finding(
+                kind=hint.kind,
+                of=hint.of,
+                value=hint.value,
+                unit=hint.unit,
+                text=f"{text}, by the efforts{_alike(hint)}",
+                failed=abs(hint.value) > limit,
+                limit=angle_text(limit, hint.of in slides),
+                certain=hint.certain,
+            )
 
 
 def _unexplained(name: str, exceeded: list[Excess], slides: bool) -> Finding:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import numpy as np
 
+from nodes.hil.alignment.noise import white_noise
 from nodes.hil.alignment.streams import Floats, Stream
 from nodes.hil.identification import backlash as play
 from nodes.hil.identification.causes import Hint, Key, ModelErrorHypotheses, Search
@@ -31,6 +32,7 @@ QUIET = 0.001  # residual, as a fraction of the measured efforts, below which no
 ROUNDS = 4  # most iterations for encoder offsets, in which the efforts are nonlinear
 LINEAR = 1e-3  # rad or m: change of an offset that counts as converged
 SMOOTHED = 0.02  # fraction of a joint's largest rate below which the sign of the rate is smoothed
+NOISY = 0.2  # white noise of efforts, relative to their RMS, from which on no play is searched for
 FLOOR = 1e-3  # least noise assumed, as a fraction of a joint's efforts
 
 
@@ -176,14 +178,14 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, known: _Known, zero
     explained, unexplained = None, residual
     moving = _moving(shifted, band, model)
     moves = following(residual, moving, motion.independent)
+    weights = 1.0 / np.hypot(band.noise(off), FLOOR * sizes)
+    columns = dict(_regressors(efforts, [band(each) for each in (shifted.q, shifted.v, shifted.a)], effort))
+    _drop_noisy_gains(columns, residual, effort)
+    columns |= _plays(efforts, motion, band, residual)
+    independent = motion.independent * residual.shape[1]
+    search = Search(residual, columns, weights, independent, _possible(efforts), (timing, sampling))
     if share >= QUIET:
-        weights = 1.0 / np.hypot(band.noise(off), FLOOR * sizes)
-        columns = dict(_regressors(efforts, [band(each) for each in (shifted.q, shifted.v, shifted.a)], effort))
-        _drop_noisy_gains(columns, residual, effort)
-        columns |= _plays(efforts, motion, band, residual)
-        independent = motion.independent * residual.shape[1]
-        search = Search(residual, columns, weights, independent, _possible(efforts), (timing, sampling))
-        (causes, explained), shares = search.causes(sizes) if moves.any() else ([], 0.0), search.shares
+        (causes, explained), shares = search.causes(sizes), search.shares
         for cause in causes:
             unexplained = unexplained - cause.value * columns[cause.kind, cause.of]
     found = ModelErrorHypotheses(
@@ -192,6 +194,7 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, known: _Known, zero
         explained=explained,
         timing=shares[0],
         sampling=shares[1],
+        least=search.least(sizes, 1.0 - (explained or 0.0), QUIET),
         following=float((np.sqrt(moves) / sizes).max()),
         unexplained=float((np.sqrt(following(unexplained, moving, motion.independent)) / sizes).max()),
     )
@@ -242,7 +245,10 @@ def _plays(efforts: Efforts, motion: Motion, band: Band, residual: Floats) -> di
     found: dict[Key, Floats] = {}
     short = play.missing(motion.effort, motion.time, motion.parts)
     banded = np.stack([band(each) for each in short])
+    noise = np.array([white_noise(column) for column in motion.effort.T])
     for joint in actuated(efforts.mechanism, efforts.names):
+        if noise[joint] > NOISY * rms(motion.effort)[joint]:  # changes of sign are those of the noise
+            continue
         best = play.best_crossing(banded[:, :, joint], residual[:, joint])
         if best is not None:
             found["backlash", efforts.names[joint]] = _alone(banded[best], joint) / play.CROSSINGS_S[best]

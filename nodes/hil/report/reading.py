@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,7 @@ class Case:
     run                notes on the run that affect the comparison, one line each
     held               one line about a guard that held the robot stopped at the end of the measured run; "" if no guard
                        did so
+    stiffness          {joint: stiffness of its servo in N m/rad or N/m}
     """
 
     measured: Source
@@ -101,6 +102,7 @@ class Case:
     limits: Mapping[str, Any]
     run: tuple[str, ...] = ()
     held: str = ""
+    stiffness: Mapping[str, float] = field(default_factory=dict)
 
 
 def read_case(
@@ -134,6 +136,7 @@ def read_case(
     sim = plan.get("sim", {})
     described = other.description or first.description
     sliding = [joint.name for joint in described.joints if joint.unit == "m"] if described is not None else []
+    actuators = described.actuators if described is not None else []
     compared = _compared_with(_plan(first)) or _compared_with(plan)
     settle_s = compared.get("settle_s", 0.0)
     recorded = _source(other, predicted)
@@ -152,6 +155,7 @@ def read_case(
         {key: value for key, value in compared.items() if key in Limits.__struct_fields__},
         tuple(run_notes(first, predicted, _plan(first), COMPARER)),
         _held(first, f"{measured.rpartition('/')[0]}/state"),
+        {actuator.joint: actuator.stiffness for actuator in actuators},
     )
 
 

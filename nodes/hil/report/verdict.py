@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from nodes.hil.alignment.comparison import Comparison, JointComparison, compare, no_irregularity
 from nodes.hil.alignment.missing import missing_states
-from nodes.hil.alignment.streams import Gap, Stream, at_times
+from nodes.hil.alignment.noise import white_noise
+from nodes.hil.alignment.streams import Floats, Gap, Stream, aligned
 from nodes.hil.clocks.recorded import ClockNote
-from nodes.hil.identification.causes import ModelErrorHypotheses
+from nodes.hil.identification.causes import KINDS, LeastShown, ModelErrorHypotheses
+from nodes.hil.identification.channel_errors import ChannelError
+from nodes.hil.identification.channel_order import straightened
+from nodes.hil.identification.channels import single_errors
 from nodes.hil.identification.diagnosis import Diagnosis, Excess, Finding, diagnose
 from nodes.hil.identification.hypotheses import Explanation, explain
 from nodes.hil.identification.model import Efforts, NoModelError, model_of
 from nodes.hil.identification.motion import Applied
-from nodes.hil.report.limits import Limits, excess_text
+from nodes.hil.report.limits import Limits, angle_text, excess_text
 from nodes.hil.report.reading import Case, Source
 from nodes.messages import Outcome
 
 KIND = "armswing hil report"
+SMALLEST_NOISE = 1e-9  # in the unit of the channel
 UNITS = "rad (m where a joint slides), s, N m (N); a name that ends in _deg, _mm, _ms or _percent says its own"
 
 
@@ -46,6 +50,17 @@ class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
     driven: str = ""
 
 
+class JointNoise(msgspec.Struct, frozen=True, kw_only=True):
+    """Standard deviations of the white noise in a joint's channels, in rad, rad/s and N m; m, m/s and N for a sliding
+    joint. None if the channel is not published.
+    """
+
+    name: str
+    position: float
+    velocity: float | None
+    effort: float | None
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole report as data, in rad, m, s and N m.
 
@@ -60,6 +75,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     unpaired  number of instants of the stream with the lower rate that have no partner
     left_out  joints that only one of the two streams has
     run       notes on the run that affect the comparison, one line each
+    noise     white noise of the measured channels
+    unobservable  model errors that this motion shows only beyond the limit of the parameters, or at no size
     """
 
     kind: str = KIND
@@ -79,6 +96,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     unpaired: int
     left_out: list[str]
     run: list[str] = []
+    noise: list[JointNoise] = []
+    unobservable: list[LeastShown] = []
 
 
 class Compared:
@@ -89,14 +108,23 @@ class Compared:
         sigma = math.hypot(*(each.clock.uncertainty_s for each in (case.measured, case.predicted) if each.clock))
 
         irregularities = case.measured.irregularities
+        measured, predicted = case.measured.stream, case.predicted.stream
+        gross, straight = straightened(measured, predicted)
         self.comparison: Comparison = compare(
-            case.measured.stream,
-            case.predicted.stream,
+            measured,
+            predicted,
             irregular_s=no_irregularity if irregularities is None else irregularities.irregular_s,
+            straight=straight,
         )
-        self.explanation = _explanation(case, self.comparison)
+        dead = [joint.name for joint in self.comparison.joints if joint.dead]
+        delay_s, time_sigma_s = self.comparison.delay_s, math.hypot(sigma, self.comparison.delay_uncertainty_s)
+        single, true = single_errors(straight, predicted, delay_s, case.stiffness, dead, time_sigma_s)
+        errors = [*gross, *single]
+        self.explanation = _explanation(case, true, self.comparison, errors)
         irregular = None if irregularities is None else irregularities.at(self.comparison.pairs.time)
-        found: Diagnosis = diagnose(self.comparison, self.explanation.hints, limits, case.sliding, sigma, irregular)
+        found: Diagnosis = diagnose(
+            self.comparison, self.explanation.hints, limits, case.sliding, sigma, irregular, errors
+        )
         outcome, reason = _outcome(found, case, self.comparison)
         if outcome == "not certain":
             found = found.without_certainty()
@@ -116,6 +144,12 @@ class Compared:
             unpaired=self.comparison.unpaired,
             left_out=self.comparison.left_out,
             run=list(case.run),
+            noise=_noise(true, predicted, delay_s),
+            unobservable=[
+                each
+                for each in self.explanation.hints.least
+                if each.size is None or 100.0 * each.size > limits.parameter_percent
+            ],
         )
 
 
@@ -141,6 +175,41 @@ def delay_lines(verdict: Verdict) -> list[str]:
         judged = "not judged" if verdict.outcome == "not certain" else judged
         lines.append(f"{judged}: {excess_text('delay', joint.name, joint.delay_s, most, False)}")
     return lines
+
+
+def note_lines(verdict: Verdict, sliding: Collection[str]) -> list[str]:
+    """One line each about causes that explain the efforts in part, model errors that the motion does not show, and the
+    white noise of the channels.
+
+    sliding  joints whose positions are in metres
+    """
+    named = {(each.kind, each.of) for each in verdict.findings}
+    named |= {("encoder_zero", each.of) for each in verdict.findings if each.kind == "bias"}
+    lines = [
+        f"{KINDS[hint.kind][1].format(of=hint.of)} alone would explain {hint.explains:.0%} of the effort residual"
+        for hint in verdict.hints.causes
+        if (hint.kind, hint.of) not in named
+    ]
+    if verdict.unobservable:
+        lines.append(f"not observable in this motion: {', '.join(each.text for each in verdict.unobservable)}")
+    return lines + [line for line in [noise_line(verdict.noise, sliding)] if line]
+
+
+def noise_line(noise: Sequence[JointNoise], sliding: Collection[str]) -> str:
+    """One line about the largest white noise of positions, velocities and efforts; "" if there is none.
+
+    sliding  joints whose positions are in metres
+    """
+    texts = []
+    for field, unit in (("position", ""), ("velocity", "rad/s"), ("effort", "N m")):
+        sizes = {each.name: getattr(each, field) or 0.0 for each in noise}
+        name = max(sizes, key=lambda joint: sizes[joint], default="")
+        if sizes.get(name, 0.0) > SMALLEST_NOISE:
+            slides = name in sliding
+            unit = {"rad/s": "m/s", "N m": "N"}.get(unit, unit) if slides else unit
+            size = f"{sizes[name]:.2g} {unit}" if unit else angle_text(sizes[name], slides)
+            texts.append(f"{field} {size} ({name})")
+    return f"white noise, the largest: {', '.join(texts)}" if texts else ""
 
 
 def _outcome(found: Diagnosis, case: Case, comparison: Comparison) -> tuple[Outcome, str]:
@@ -195,39 +264,46 @@ def _note(source: Source, found: list[Gap]) -> SourceNote:
     )
 
 
-def _explanation(case: Case, comparison: Comparison) -> Explanation:
+def _noise(measured: Stream, predicted: Stream, delay_s: float) -> list[JointNoise]:
+    names = [name for name in predicted.names if name in measured.names]
+    pairs = aligned(measured.only(names), predicted.only(names), delay_s)
+    if pairs is None:
+        return []
+    shown, model = pairs
+
+    def of(x: Floats | None, r: Floats | None, index: int) -> float | None:
+        return None if x is None or r is None else white_noise(x[:, index] - r[:, index])
+
+    return [
+        JointNoise(
+            name=name,
+            position=white_noise(shown.position[:, k] - model.position[:, k]),
+            velocity=of(shown.velocity, model.velocity, k),
+            effort=of(shown.effort, model.effort, k),
+        )
+        for k, name in enumerate(names)
+    ]
+
+
+def _explanation(case: Case, measured: Stream, comparison: Comparison, errors: Iterable[ChannelError]) -> Explanation:
+    """Explanation of the effort residual of a measurement whose channels have had `errors`, which are removed."""
     dead = [joint.name for joint in comparison.joints if joint.dead]
     if dead:
         return _silent(f"the encoder of {dead[0]} is dead, and the model needs the positions of all joints")
+    dead = [error.joints[0] for error in errors if (error.kind, error.channel) == ("dead", "effort")]
+    if dead:
+        return _silent(f"the efforts of {dead[0]} are dead, and the causes are found from the efforts of all joints")
     if not case.robot:
         return _silent("the predicted recording holds no plan, so its model is not known")
     predicted = case.predicted.stream
     applied = Applied(case.hold_s, predicted if case.same_efforts else None, comparison.delay_s)
     try:
         model = Efforts(model_of(case.robot, case.parameters))
-        found = _twin(case.measured.stream, predicted, comparison.delay_s) if case.predicted.driven else None
-        measured, twin = found or (case.measured.stream, None)
+        found = aligned(measured, predicted, comparison.delay_s) if case.predicted.driven else None
+        measured, twin = found or (measured, None)
         return explain(model, measured, applied, is_timed=case.is_timed, twin=twin)
     except NoModelError as error:
         return _silent(str(error))
-
-
-def _twin(measured: Stream, predicted: Stream, delay_s: float) -> tuple[Stream, Stream] | None:
-    """Return (part of the measurement that the model's states cover, the model's states at its stamps).
-
-    None if the model's states have no velocities or efforts, or cover fewer than two stamps.
-
-    predicted  states of the model at each time step, simulated with the commands that the robot applied
-    delay_s    delay of the measurement (s)
-    """
-    time = predicted.time
-    covered = measured.within(float(time[0]) + delay_s, float(time[-1]) + delay_s)
-    if covered is None or predicted.velocity is None or predicted.effort is None:
-        return None
-    at = covered.time - delay_s
-    step = np.searchsorted(time, at - 0.5 * predicted.period_s).clip(0, len(time) - 1)
-    position, velocity = (at_times(at, time, each) for each in (predicted.position, predicted.velocity))
-    return covered, Stream(covered.time, predicted.names, position, velocity, predicted.effort[step])
 
 
 def _silent(why: str) -> Explanation:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.hil.alignment.comparison import compare, dead_stretches
+from nodes.hil.alignment.noise import white_noise
 from nodes.hil.alignment.streams import Gap, Pairing, Pairs, Resampled, Stream, StreamError, gaps, segments, stream_of
 from nodes.hil.identification.causes import Hint, ModelErrorHypotheses
 from nodes.hil.identification.diagnosis import diagnose
@@ -327,3 +328,33 @@ def test_a_joint_that_hardly_moves_has_no_delay() -> None:
     first, second = compare(stream(t, measured), stream(t, predicted)).joints
     assert first.delay_s == pytest.approx(0.012, abs=1e-4)
     assert second.delay_s is None
+
+
+def test_a_zero_of_an_encoder_that_the_efforts_show_is_a_finding() -> None:
+    t = np.arange(0.0, 8.0, 0.01)
+    same = compare(stream(t, wave(t)), stream(t, wave(t)))
+    zero = Hint(kind="encoder_zero", of="a", value=0.002, sigma=1e-4, unit="rad", share=0.1, explains=0.9)
+    hints = ModelErrorHypotheses(causes=[zero], following=0.05, unexplained=0.01)
+    (finding,) = diagnose(same, hints, Limits()).findings
+    assert (finding.kind, finding.of, finding.judged) == ("encoder_zero", "a", "within")
+    assert finding.text == "zero of the encoder of a is 0.115 deg off, by the efforts"
+
+
+@pytest.mark.parametrize("sigma", [1e-4, 0.1])
+def test_white_noise_is_measured_on_a_smooth_motion_and_a_vibration_is_none(sigma: float) -> None:
+    t = np.arange(0.0, 10.0, 0.005)
+    noise = np.random.default_rng(0).normal(0.0, sigma, len(t))
+    assert white_noise(np.sin(3.0 * t) + noise) == pytest.approx(sigma, rel=0.1)
+    assert white_noise(sigma * np.sin(math.tau * 30.0 * t)) < 0.4 * sigma
+
+
+def test_errors_that_a_motion_does_not_show_have_no_least_size() -> None:
+    moved = moving("none")
+    still, rest = np.full_like(moved.position, 0.5), np.zeros_like(moved.position)
+    effort = arm().along(still, rest, rest)
+    held = dataclasses.replace(moved, position=still, velocity=rest, effort=effort)
+    shown = {(each.kind, each.of): each.size for each in explain(arm(), moved, Applied(hold_s=0.0)).hints.least}
+    hidden = {(each.kind, each.of): each.size for each in explain(arm(), held, Applied(hold_s=0.0)).hints.least}
+    assert shown.keys() == hidden.keys()
+    assert all(size is not None for (kind, _), size in shown.items() if kind == "friction")
+    assert all(size is None for (kind, _), size in hidden.items() if kind == "friction")

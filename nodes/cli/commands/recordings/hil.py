@@ -75,8 +75,9 @@ def report(
     to decide.
 
     The two streams are aligned in time and compared joint by joint. The page shows bias, RMS and maximum of the
-    difference, delay, coherence, and dead encoders. It also shows which changes of the model's masses, frictions and
-    gains would explain the measured efforts.
+    difference, delay, coherence, and dead encoders. It names errors of channels, such as exchanged joints, wrong signs,
+    and efforts in another unit, and shows which changes of the model's masses, frictions and gains would explain the
+    measured efforts, and which of them this motion does not show.
     """
     import importlib.util
 
@@ -144,7 +145,7 @@ def _refuse_foreign(folder: Path, foreign: str) -> None:
 
 
 def _print(verdict: Any, reports: Any, sliding: Any) -> None:
-    from nodes.hil.report.verdict import delay_lines, excess_lines
+    from nodes.hil.report.verdict import delay_lines, excess_lines, note_lines
 
     rows = []
     for joint in verdict.joints:
@@ -168,8 +169,10 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
     late = delay_lines(verdict)
     for line in late:
         print_line(line)
-    if not verdict.findings and not verdict.exceeded and not late:
+    if verdict.passed and not verdict.findings and not late:
         print_line("measured and predicted agree: nothing is beyond its limit")
+    for line in note_lines(verdict, sliding):
+        print_line(line)
     if verdict.outcome == "not certain":
         print_line(f"not certain: {verdict.reason}")
     if verdict.hints.why_not:
