@@ -361,6 +361,11 @@ class SimServer:
             state_seq, objection = command.state_seq, self.emergency
             if state_seq and self.round_trips.seq - state_seq > self._fresh:
                 objection = self._too_old(state_seq)
+            elif state_seq and state_seq > self.round_trips.seq:
+                newest = self.round_trips.seq
+                objection = (
+                    f"replies to state {state_seq}, and the newest state is {newest}; give the seq of a received state"
+                )
             if reason := actuation.accept(source, command, joints, self._clock, objection):
                 self.refuse(f"{self.robot}/command", reason)
                 self.publish_events(events.refused(source, reason, self.time))

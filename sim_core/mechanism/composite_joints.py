@@ -6,13 +6,16 @@ mechanism must use joint coordinates.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.description import Body, Constraint, Joint, JointRelation
 from sim_core.mechanism.joints import IDENTITY, ORIGIN, Matrix3, X, Y, Z
 from sim_core.mechanism.quantities import Vector3
 
 NOTHING = (0.0,) * 6
+PERPENDICULAR = 1e-6  # largest cosine of the angle between perpendicular axes that rounded numbers explain
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,16 @@ def universal_joint(
 ) -> CompositeJoint:
     """A universal joint: revolute joints NAME.first about axes[0], NAME.second about axes[1], and a body NAME.cross.
 
-    axes      two unit vectors in the parent's frame, at zero position of both joints
+    axes      two perpendicular unit vectors in the parent's frame, at zero position of both joints
     rotation  R_PC, from the child's axes to the parent's, at zero position of both joints
+    Raises InvalidMechanism for axes that are not perpendicular.
     """
+    sizes = [math.hypot(*axis) for axis in axes]
+    if not abs(sum(a * b for a, b in zip(*axes, strict=True))) <= PERPENDICULAR * sizes[0] * sizes[1]:
+        raise InvalidMechanism(
+            f"universal joint {name!r}: its axes {axes[0]} and {axes[1]} are not perpendicular; give perpendicular "
+            "axes, or two revolute joints with a body between them"
+        )
     cross = f"{name}.cross"
     first = Joint(name=f"{name}.first", parent=parent, child=cross, parent_point=parent_point, axis=axes[0])
     second = Joint(

@@ -14,7 +14,7 @@ from sim_core.integrators.steppers import Stepper
 from sim_core.mechanism.description import GROUND
 from sim_core.mechanism.quantities import value_of
 from sim_core.mobility import effective_masses
-from sim_core.monitoring.modes import departure
+from sim_core.monitoring.modes import departure, rounded_down
 from sim_core.stabilization.stabilizers import largest_step
 from sim_core.system import System
 
@@ -64,19 +64,21 @@ def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndar
         return
     found: dict[bool, list[tuple[float, str]]] = {}  # {whether it is a contact: [(largest step, ms, warning)]}
     for what, unit, rate, damping in _rates(system, q):
+        steps = []
         for pole, does in (
             (complex(0.0, rate), f"swings at {rate:.4g} rad/s"),
             (complex(-damping, 0.0), f"is damped at a rate of {damping:.4g} 1/s"),
         ):
             departs = partial(departure, stepper, pole)
             if departs(step_s) > 1.0:
-                most = 1e3 * largest_step(departs)
+                most = 1e3 * rounded_down(largest_step(departs))
                 line = (
                     f"an impact at {SPEED:g} {unit} on {what} of {system.mechanism.name!r} {does}, which "
                     f"{stepper.name} does not resolve at {1e3 * step_s:.4g} ms; use a step of at most {most:.2g} ms"
                 )
-                found.setdefault(what.startswith("contact "), []).append((most, line))
-                break
+                steps.append((most, line))
+        if steps:
+            found.setdefault(what.startswith("contact "), []).append(min(steps))
     for is_contact, each in found.items():
         more, of = len(each) - 1, "contact" if is_contact else "stop"
         others = f"; {more} more {of}{'s are' if more > 1 else ' is'} not resolved either" if more else ""
@@ -102,7 +104,7 @@ def _too_fast_friction(system: System, stepper: Stepper, step_s: float, q: np.nd
     rate, slip = rates[contact.name], value_of(contact.slip_velocity)
     departs = partial(departure, stepper, complex(-rate, 0.0))
     if departs(step_s) > 1.0:
-        most = 1e3 * largest_step(departs)
+        most = 1e3 * rounded_down(largest_step(departs))
         yield (
             f"the friction of contact {contact.name!r} of {mechanism.name!r}, under an equal share of the weight "
             f"({load:.3g} N), slows down {masses[contact.name]:.3g} kg at a rate of {rate:.4g} 1/s, which "

@@ -96,6 +96,9 @@ class Servos:
                 return str(UnknownName(repr(self._robot), "actuator", name, self.names or ["none"]))
             if mode != "effort" and not self._has_servo[self.names.index(name)]:
                 return f"mode {mode!r}: actuator {name!r} of {self._robot!r} has no servo gains; use mode 'effort'"
+        twice = sorted({name for name in names if list(names).count(name) > 1})
+        if twice:
+            return f"actuator {twice[0]!r} is named more than once; give one value for each actuator"
         return ""
 
     def command(

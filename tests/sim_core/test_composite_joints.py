@@ -10,6 +10,7 @@ from scipy.integrate import quad
 from scipy.spatial.transform import Rotation
 from scipy.special import ellipj
 
+from sim_core.errors import InvalidMechanism
 from sim_core.mechanism import (
     Body,
     Coincidence,
@@ -142,3 +143,8 @@ def test_a_free_body_turns_as_eulers_top_for_a_minute() -> None:
     assert (found.inv() * attitude(60.0, phi)).magnitude() < 1e-8
     assert sim.energy() / before == pytest.approx(1.0, abs=1e-9)
     assert np.linalg.norm(sim.state.q[3:]) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_universal_joint_with_axes_that_are_not_perpendicular_is_refused() -> None:
+    with pytest.raises(InvalidMechanism, match=r"universal joint 'hooke': its axes .* are not perpendicular"):
+        universal_joint("hooke", "drive", "driven", axes=(X, (0.6, 0.8, 0.0)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import warnings
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from sim_core import Simulation, assemble
+from sim_core.errors import StepTooLargeWarning
 from sim_core.mechanism import Body, Joint, Mechanism, SphereContact, X
 
 SHAPES = {
@@ -128,3 +130,17 @@ def test_bodies_of_the_mechanism_pass_through_each_other_in_their_own_frames() -
     assert len(lines) == 1
     assert "with 'door'" in lines[0]
     assert np.isfinite(simulation.coordinates).all()
+
+
+@pytest.mark.parametrize("stiffness", [1e5, 3.7e5, 2.3e6])
+@pytest.mark.parametrize("dissipation", [0.0, 0.5, 40.0])
+def test_the_step_that_a_warning_about_impacts_names_resolves_them(stiffness: float, dissipation: float) -> None:
+    mechanism = thrown(1.0, "wall", stiffness=stiffness)
+    contact = dataclasses.replace(mechanism.contacts[0], dissipation=dissipation)
+    system = assemble(dataclasses.replace(mechanism, contacts=(contact,)))
+    with pytest.warns(StepTooLargeWarning, match="an impact") as told:
+        Simulation(system, step_s=0.05)
+    step_s = 1e-3 * min(float(ms) for ms in re.findall(r"at most (\S+) ms", str(told[0].message)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Simulation(system, step_s=step_s)

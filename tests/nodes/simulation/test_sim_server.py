@@ -315,6 +315,24 @@ def test_an_answer_older_than_the_watchdog_is_refused_and_ends_no_safe_mode(
     assert (server.state, ear.state().effort[0], server.refusals.count) == ("running", 0.04, 1)
 
 
+def test_an_answer_to_a_state_of_the_future_is_refused_and_counted(make_plan: MakePlan, started: Started) -> None:
+    server, ear = started(make_plan(mode="lockstep"))
+    newest = ear.state().seq
+    server.command("damp", effort(0.02, state_seq=newest + 1))
+    server.step()
+    assert (ear.state().effort[0], server.refusals.count) == (0.0, 1)
+    reason = server.status()["commands_refused"]["damp"]["reason"]
+    assert f"replies to state {newest + 1}, and the newest state is {newest}" in reason
+
+
+def test_a_command_that_names_an_actuator_twice_is_refused(make_plan: MakePlan, started: Started) -> None:
+    server, ear = started(make_plan(mode="lockstep"))
+    server.command("damp", JointCommand(name=["arm", "arm"], value=[0.01, 0.02]))
+    server.step()
+    assert (ear.state().effort[0], server.refusals.count) == (0.0, 1)
+    assert "actuator 'arm' is named more than once" in server.status()["commands_refused"]["damp"]["reason"]
+
+
 def test_snapshot_and_restore_repeat_the_run_to_the_byte(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep"))
     server.command("damp", effort(0.02))
