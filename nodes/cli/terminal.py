@@ -12,7 +12,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from sim_core.support.shown import printable
 from sim_core.support.suggestion import did_you_mean
+
+_CONTROL_IN_JSON = re.compile(r"[\x7f-\x9f]")  # control characters that JSON does not escape
 
 
 class InputError(Exception):
@@ -65,13 +68,13 @@ def _is_number(word: str) -> bool:
 
 
 def print_line(text: str = "") -> None:
-    """Print a line to standard output; nothing is interpreted as markup."""
-    print(text, flush=True)
+    """Print a line to standard output; nothing is interpreted as markup, and control characters are shown as text."""
+    print(printable(text, "\n\t"), flush=True)
 
 
 def warn(text: str) -> None:
-    """Print a line to the error stream."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a line to the error stream; control characters are shown as text."""
+    print(printable(text, "\n\t"), file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -94,7 +97,8 @@ def print_json(data: Any, *, indent: int | None = 2) -> None:
     import msgspec
 
     encoded = msgspec.json.encode(data)
-    print((msgspec.json.format(encoded, indent=indent) if indent else encoded).decode(), flush=True)
+    text = (msgspec.json.format(encoded, indent=indent) if indent else encoded).decode()
+    print(_CONTROL_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text), flush=True)
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

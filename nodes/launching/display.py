@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nodes.launching.logs import RunLog
 from nodes.node import STOPPED, WAITS_FOR
+from sim_core.support.shown import printable
 
 if TYPE_CHECKING:  # rich is imported where a terminal is redrawn: a launch without one starts without it
     from rich.console import Group
@@ -80,8 +81,9 @@ class Display:
     def print_line(self, text: str, name: str = "launch") -> None:
         """Print a line that stays on the screen and begins with `name`, the source of the line.
 
-        The line is also added to the log of the run.
+        The line is also added to the log of the run. Control characters are shown as text.
         """
+        text = printable(text.rstrip("\r"), "\n\t")
         if self.log is not None:
             self.log.add(name, text)
         if self._live is not None:
@@ -110,8 +112,8 @@ class Display:
         table = Table.grid(padding=(0, 2))
         for line in nodes:
             lost = "" if not line.lost else f"lost {line.lost}"
-            state = Text(line.state, style=STYLES.get(line.state, TROUBLE if line.state == "failed" else ""))
-            table.add_row(line.name, str(line.pid or "-"), state, lost, Text(line.detail, style="dim"))
+            state = Text(printable(line.state), style=STYLES.get(line.state, TROUBLE if line.state == "failed" else ""))
+            table.add_row(line.name, str(line.pid or "-"), state, lost, Text(printable(line.detail), style="dim"))
         if self._progress is None:
             return Group(table, Text(f"t = {time_s:.1f} s   Ctrl-C ends it"))
         self._progress.update(self._progress.task_ids[0], completed=time_s)

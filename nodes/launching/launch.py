@@ -37,6 +37,7 @@ from nodes.transport.domain import domain_folder
 from nodes.transport.registry import Registry
 from nodes.transport.service import ServiceError
 from nodes.transport.sockets import sweep
+from sim_core.support.shown import printable
 
 BEGIN_FILE = "begin.msgpack"
 NODE_PROCESS = (sys.executable, "-P", "-m", "nodes.launching.process")
@@ -113,7 +114,7 @@ def launch_plan(
     if view and recorded:
         hint = f"`armswing view {shlex.quote(recorded[0])}` shows the recording of this run"
         print(hint, file=sys.stderr, flush=True)
-    print(launch.summary.text(), flush=True)
+    print(printable(launch.summary.text(), "\n"), flush=True)
     return launch.summary
 
 
@@ -488,11 +489,11 @@ class Launch:
         failure = self._failure
         if failure is None:
             return
-        print(f"node {failure.name!r} {failure.reason}, exit code {failure.exit_code}", file=sys.stderr)
+        print(f"node {failure.name!r} {printable(failure.reason)}, exit code {failure.exit_code}", file=sys.stderr)
         if self._unshown:
             print(
                 f"the last lines of the output of node {failure.name!r}:",
-                *self._unshown[-SHOWN_LINES:],
+                *map(printable, self._unshown[-SHOWN_LINES:]),
                 sep="\n  ",
                 file=sys.stderr,
                 flush=True,

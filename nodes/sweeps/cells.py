@@ -17,6 +17,7 @@ from nodes.plan.key_checks import PlanError
 from nodes.simulation.compose import Composition
 from nodes.sweeps.design import RECORDER, Cell, Sweep
 from sim_core.errors import InvalidRequest, SimulationDiverged, SimulationError, SimulationWarning
+from sim_core.support.shown import printable
 
 PASSED, FAILED, UNCERTAIN = "passed", "failed", "not certain"  # the run came to its end
 DIVERGED, ERROR, REFUSED = "diverged", "error", "refused"  # it did not, and says why
@@ -199,8 +200,3 @@ def values_text(values: Mapping[str, Any]) -> str:
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={printable(str(value))}"
         for key, value in values.items()
     )
-
-
-def printable(text: str) -> str:
-    """The text with control characters as escapes, such as \\x1b, so that a terminal shows them in one line."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -20,6 +20,7 @@ from nodes.plan.launch_plan import PLAN_FILE, Plan, save_plan
 from nodes.transport.host_config import remove_host_config, write_host_config
 from nodes.transport.registry import DomainLock
 from nodes.transport.sockets import sweep
+from sim_core.support.shown import printable
 from sim_core.support.suggestion import did_you_mean
 
 TICK_S = 0.05
@@ -182,7 +183,7 @@ class HostLaunch:
     def _finish(self, failure: Failure | None) -> None:
         if failure is not None:
             self.exit_code = failure.exit_code
-            print(f"node {failure.name!r} {failure.reason}, exit code {failure.exit_code}", file=sys.stderr)
+            print(f"node {failure.name!r} {printable(failure.reason)}, exit code {failure.exit_code}", file=sys.stderr)
         elif self._refusal:
             self.exit_code = 2
             print(self._refusal, file=sys.stderr)

@@ -13,12 +13,13 @@ import pytest
 
 from nodes.cli.application import run
 from nodes.sweeps.boundary import PROBES, Probe
-from nodes.sweeps.cells import Row, printable, values_text
+from nodes.sweeps.cells import Row, values_text
 from nodes.sweeps.checked_lines import append, encode_line, end_of_lines, read_lines
 from nodes.sweeps.design import Sweep, SweepError
 from nodes.sweeps.journal import JOURNAL, MARKER, Journal, claim, read_rows, read_sweep
 from nodes.sweeps.kept_starts import KeptRuns, KeptRunsError
 from nodes.workers import Loss, Pool
+from sim_core.support.shown import printable
 from tests.nodes.sweeps.conftest import rows_of
 
 FLIPS = 300

@@ -128,7 +128,7 @@ def _print_runs(sweep: Sweep) -> None:
 
 
 def _line(sweep: Sweep, number: int) -> list[str]:
-    from nodes.sweeps.cells import printable
+    from sim_core.support.shown import printable
 
     cell = sweep.cell(number)
     values = [f"{value:.6g}" if isinstance(value, float) else printable(str(value)) for value in cell.values.values()]
