@@ -25,11 +25,12 @@ from __future__ import annotations
 import csv
 import math
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from sim_core.support.toml_text import load_toml
 
 UNITS = {"deg": math.pi / 180.0, "rad": 1.0, "m": 1.0, "mm": 1e-3}  # to SI
 ANGLES = ("deg", "rad")
@@ -40,7 +41,8 @@ TABLE_KEYS = {"time_s", "position", "velocity", "acceleration"}
 Rows = list[list[float]]
 
 
-ROWS = 10_000  # most via points or segments
+ROWS = 250_000  # most via points or segments
+LARGEST_BYTES = 64_000_000  # of a file
 LATEST_S = 1e8  # s, latest time of a via point; also the largest number in a file
 
 
@@ -81,6 +83,8 @@ def read_via_points(path: Path) -> ViaPoints:
     if path.suffix not in readers:
         raise ViaPointError(f"{path}: a via-point file must be a .csv or a .toml file")
     try:
+        if (size := path.stat().st_size) > LARGEST_BYTES:
+            raise ViaPointError(f"{path}: the file has {size} bytes; shorten it to at most {LARGEST_BYTES}")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ViaPointError(f"{path}: no such via-point file") from None
@@ -153,8 +157,8 @@ def _columns(header: list[str], where: str) -> tuple[list[str], list[str], dict[
 
 def _read_toml(path: Path, text: str) -> ViaPoints:
     try:
-        document: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = load_toml(text)
+    except (ValueError, RecursionError) as error:
         raise ViaPointError(f"{path}: not valid TOML: {error}") from None
     joints, units, via = document.get("joints", []), document.get("units", []), document.get("via")
     if not (_is_words(joints) and _is_words(units)) or len(joints) != len(units) or not isinstance(via, list):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 import warnings
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from sim_core.errors import InvalidRequest, ParameterWarning
+from sim_core.support.toml_text import load_toml
 from sim_core.tables import misfit
 
 DEFAULT_FILE = Path(__file__).with_name("charmie.toml")
@@ -263,8 +263,8 @@ def _read_text(text: str, where: str) -> tuple[Parameters, dict[str, float]]:
     where  label of the robot and the file, which begins an error message
     """
     try:
-        document = tomllib.loads(text)
-    except ValueError as error:
+        document = load_toml(text)
+    except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"{where} is not valid TOML: {error}") from error
     if wrong := misfit(document, Parameters, first={"arm.links": FIRST_LINK}):
         raise InvalidRequest(f"{where}: {wrong}")
@@ -296,7 +296,7 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
         if key.endswith((".lower", ".upper")) and not key.startswith("lift.") and abs(x) > TWO_TURNS:
             _warn(where, f"{key} is {x:g} rad, {abs(x) / (2 * math.pi):.1f} turns; is it in degrees?")
             return
-    ships = _flattened("", tomllib.loads(DEFAULT_FILE.read_text(encoding="utf-8")))
+    ships = _flattened("", load_toml(DEFAULT_FILE.read_text(encoding="utf-8")))
     ratios = {key: abs(x / ships[key]) for key, x in numbers.items() if x and ships.get(key)}
     far = {key: ratio for key, ratio in ratios.items() if not 1 / FAR <= ratio <= FAR}
     if not far:

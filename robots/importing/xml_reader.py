@@ -5,6 +5,7 @@ A file with a document type declaration is refused, so that no entity is expande
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ BOM = b"\xef\xbb\xbf"
 DECLARATION = re.compile(rb"<\?xml[^>]*\?>")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 DEEPEST = 200  # nesting of elements
+LARGEST_BYTES, MOST_ELEMENTS = 16_000_000, 50_000  # of a file
 MISSPELT = 0.8  # similarity, 0 to 1, from which on an attribute is the misspelt name of a missing one
 WORDS = {1: "one number", 2: "two numbers", 3: "three numbers", 4: "four numbers", 6: "six numbers"}
 
@@ -185,6 +187,8 @@ def read_xml(path: Path, owner: str) -> Element:
     Raises InvalidMechanism with a one-line message if the file cannot be read.
     """
     try:
+        if (size := path.stat().st_size) > LARGEST_BYTES:
+            raise InvalidMechanism(f"{owner}: {path} has {size} bytes; shorten it to at most {LARGEST_BYTES}")
         content = path.read_bytes()
     except OSError as error:
         raise InvalidMechanism(f"{owner}: {path} cannot be read: {error.strerror}") from error
@@ -198,18 +202,21 @@ def parse_xml(content: bytes, owner: str) -> Element:
     """
     declaration = DECLARATION.search(content)
     before = content[: declaration.start()].removeprefix(BOM) if declaration else b""
-    if declaration and before and b"<" not in re.sub(rb"<!--.*?-->", b"", before, flags=re.DOTALL):
+    if declaration and before and b"<" not in re.sub(rb"<!--(?:(?!<!--).)*?-->", b"", before, flags=re.DOTALL):
         # an XML declaration after comments or white space is moved to the beginning; line numbers stay
         content = declaration[0] + before + content[declaration.end() :]
     parser = expat.ParserCreate()
     parser.buffer_text = True
     roots: list[Element] = []
     opened: list[Element] = []
+    count = itertools.count(1)
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         element = Element(tag, attributes, parser.CurrentLineNumber, owner)
         if len(opened) >= DEEPEST:
             element.fail(f"elements are nested more than {DEEPEST} levels deep; reduce the nesting")
+        if next(count) > MOST_ELEMENTS:
+            element.fail(f"the file has more than {MOST_ELEMENTS} elements; shorten it")
         (opened[-1].children if opened else roots).append(element)
         opened.append(element)
 

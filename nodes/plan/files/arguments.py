@@ -260,7 +260,12 @@ def substituted(values: Any, arguments: Mapping[str, Any], source: Source) -> An
     if isinstance(values, dict):
         return {key: substituted(item, arguments, source.table(source.label, key)) for key, item in values.items()}
     if isinstance(values, list):
-        return [substituted(item, arguments, source.table(source.label, index)) for index, item in enumerate(values)]
+        return [
+            substituted(item, arguments, source.table(source.label, index))
+            if isinstance(item, str | dict | list)
+            else item
+            for index, item in enumerate(values)
+        ]
     if not isinstance(values, str) or "${" not in values:
         return values
     key = next((key for key in reversed(source.path) if isinstance(key, str)), "")

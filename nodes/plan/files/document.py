@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from nodes.plan.files.source import Source
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import DEPTH
 from sim_core.support.suggestion import did_you_mean
+from sim_core.support.toml_text import load_toml
 from sim_core.trusted_files import UntrustedFile, require_named
 
 MCAP = b"\x89MCAP"  # first bytes of a recording
@@ -38,7 +38,7 @@ def read_document(file: Path, asked_in: str = "", without: str = "") -> Document
     place = f"{asked_in}: {str(file)!r}" if asked_in else str(file)
     try:
         text = _text(file)
-        values = tomllib.loads(text)
+        values = load_toml(text)
     except PlanError:
         raise
     except UntrustedFile as error:
@@ -53,7 +53,7 @@ def read_document(file: Path, asked_in: str = "", without: str = "") -> Document
         raise PlanError(f"{place}: cannot be read: {error.strerror or error}") from None
     except RecursionError:
         raise PlanError(f"{file}: {TOO_DEEP}") from None
-    except ValueError as error:  # of tomllib, or of a number of thousands of digits
+    except ValueError as error:  # not TOML, or a number of thousands of digits
         raise PlanError(f"{file}: not valid TOML: {error}") from None
     if is_deeper(values, DEPTH):
         raise PlanError(f"{file}: {TOO_DEEP}")

@@ -54,7 +54,7 @@ class Lines:
         keys = _keys(key)
         for end in range(1, len(keys) + 1):
             self._add((*table, *keys[:end]), number)
-        if statement[len(key) :].lstrip("= \t")[:1] not in "[{":
+        if statement[len(key) :].lstrip("= \t")[:1] not in "[{" or "{" not in statement:  # without inline tables
             return
         for inner in _inner(tomllib.loads(f"value = {statement[len(key) :].lstrip().removeprefix('=')}")["value"]):
             self._add((*table, *keys, *inner), number)

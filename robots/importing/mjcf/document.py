@@ -12,13 +12,14 @@ import numpy as np
 
 from robots.importing.mjcf.schema import CHILDREN
 from robots.importing.rotations import normalized, rotation_about_axis
-from robots.importing.xml_reader import Element, read_xml
+from robots.importing.xml_reader import LARGEST_BYTES, Element, read_xml
 from sim_core.spatial import quaternions_from_rotations, rotation_from_quaternion
 from sim_core.support.suggestion import did_you_mean
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MAIN = "main"
+MOST_INCLUDES, DEEPEST_INCLUDE = 1000, 50  # files that a file includes, directly and indirectly; levels of them
 TENDONS = CHILDREN["tendon"].split()
 ACTUATORS = CHILDREN["actuator"].split()
 ORIENTATIONS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
@@ -29,15 +30,20 @@ def read_document(path: Path, owner: str) -> Element:
     root = read_xml(path, owner)
     if root.tag != "mujoco":
         root.fail("this is not an MJCF file; its root element must be <mujoco>")
-    _include(root, path.parent, owner, {path.resolve()})
+    _include(root, path.parent, owner, {path.resolve()}, [])
     return root
 
 
-def _include(element: Element, folder: Path, owner: str, seen: set[Path]) -> None:
+def _include(element: Element, folder: Path, owner: str, seen: set[Path], sizes: list[int]) -> None:
+    """Replace each <include> in an element by the content of the included file.
+
+    seen   the file of the element and those that include it
+    sizes  size of each file that was included so far, bytes
+    """
     children: list[Element] = []
     for child in element.children:
         if child.tag != "include":
-            _include(child, folder, owner, seen)
+            _include(child, folder, owner, seen, sizes)
             children.append(child)
             continue
         name = child.text("file")
@@ -46,8 +52,14 @@ def _include(element: Element, folder: Path, owner: str, seen: set[Path]) -> Non
             child.fail(f"file {name!r} includes itself, directly or indirectly; remove this <include>")
         if not os.path.isfile(path):
             child.fail(f"there is no file {name!r}; tried {path}")
+        sizes.append(os.path.getsize(path))
+        if len(seen) > DEEPEST_INCLUDE or len(sizes) > MOST_INCLUDES or sum(sizes) > LARGEST_BYTES:
+            child.fail(
+                f"there are more than {MOST_INCLUDES} included files, or {LARGEST_BYTES} bytes of them, or more than "
+                f"{DEEPEST_INCLUDE} levels; write the elements into one file"
+            )
         included = read_xml(path, f"{owner}: {name}")
-        _include(included, folder, owner, seen | {path})
+        _include(included, folder, owner, seen | {path}, sizes)
         children += included.children
     element.children[:] = children
 
