@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -132,6 +132,23 @@ class Links:
 def _always_arrives(topic: str) -> bool:
     row = lookup(topic)
     return row is not None and (row.latched or row.name in ALWAYS_ARRIVE)
+
+
+def rounded_times(plan: Plan) -> Iterator[str]:
+    """Lines about a rate of the state and delays of links that are not whole numbers of time steps, with what holds."""
+    step_ms, rate = plan.sim.step_ms, plan.sim.rate_hz
+    if rate is not None:
+        every = max(round(1e3 / (rate * step_ms)), 1)
+        if abs((held := 1e3 / (every * step_ms)) / rate - 1.0) > 1e-6:
+            steps = f"every {every} time steps" if every > 1 else "at every time step"
+            yield f"rate_hz = {rate:g}: the state is published {steps} of {step_ms:g} ms, at {held:.4g} Hz"
+    for node in plan.nodes if plan.sim.mode == "lockstep" else ():
+        steps_taken = node.link.delay_ms / step_ms
+        if node.link.jitter_ms == 0.0 and abs(steps_taken - round(steps_taken)) > 1e-6:
+            yield (
+                f"link of node {node.name!r}: delay_ms = {node.link.delay_ms:g}: messages arrive with the next time "
+                f"step of {step_ms:g} ms, so that each way takes {math.ceil(steps_taken) * step_ms:g} ms"
+            )
 
 
 def links_of(plan: Plan) -> Links | None:

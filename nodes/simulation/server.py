@@ -25,6 +25,7 @@ from nodes.messages.stamp import MessageStamper
 from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.simulation.actuation import Actuation
 from nodes.simulation.description import describe
+from nodes.simulation.links import rounded_times
 from nodes.simulation.monitoring.command_events import CommandEvents
 from nodes.simulation.monitoring.monitors import MilestoneWatch, RealTimeFactor, RoundTrips
 from nodes.simulation.monitoring.watchdog import fresh_states, too_old
@@ -33,7 +34,7 @@ from nodes.simulation.pushes import Pushes
 from nodes.simulation.restart.snapshots import LinksState, RunState, next_snapshot, waiting_plain
 from nodes.simulation.services import SERVICES, known_names
 from nodes.transport.rejections import RejectionLog
-from sim_core.errors import InvalidRequest, SimulationDiverged, StepTooLargeWarning
+from sim_core.errors import InvalidRequest, SimulationDiverged, SimulationWarning, StepTooLargeWarning
 from sim_core.flexible.lines import BeamLines
 from sim_core.integrators.ahead import loop_compiled_ahead
 from sim_core.monitoring.modes import StepTooLarge
@@ -81,6 +82,8 @@ class SimServer:
             )
         if unstable := unstable_servos(system, sim.step_s, self.simulation.state.q):
             warnings.warn(unstable, StepTooLargeWarning, stacklevel=2)
+        for line in rounded_times(plan):
+            warnings.warn(line, SimulationWarning, stacklevel=2)
         self.simulation.warm_up()
         outputs = list(self.simulation.outputs())
         self.description = describe(system.mechanism, sim.step_s, outputs, system.code_hash, self.robot)

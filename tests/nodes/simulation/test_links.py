@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,9 +22,10 @@ from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import LinkPlan, NodePlan, Plan, SimPlan
 from nodes.simulation.compose import compose
-from nodes.simulation.links import Links
+from nodes.simulation.links import Links, rounded_times
 from robots import build
 from sim_core import assemble, forward_dynamics
+from sim_core.errors import SimulationWarning
 
 MakePlan = Callable[..., Plan]
 Stream = list[EncodedMessage]
@@ -273,3 +276,26 @@ def test_stability_ends_at_the_delay_margin_of_the_linear_loop() -> None:
     assert 5.0 < margin_ms < 100.0
     assert settles(gain[0], 0.95 * margin_ms / 2)  # a delay of half of it on each way
     assert not settles(gain[0], 1.05 * margin_ms / 2)
+
+
+@pytest.mark.parametrize(
+    ("rate_hz", "delay_ms", "lines"),
+    [
+        (300.0, 0.0, ["rate_hz = 300: the state is published every 3 time steps of 1 ms, at 333.3 Hz"]),
+        (5000.0, 0.0, ["rate_hz = 5000: the state is published at every time step of 1 ms, at 1000 Hz"]),
+        (250.0, 0.4, ["link of node 'note': delay_ms = 0.4: .* next time step of 1 ms, so that each way takes 1 ms"]),
+        (None, 3.0, []),
+    ],
+)
+def test_a_rate_or_delay_that_is_no_whole_number_of_steps_is_named_with_what_holds(
+    rate_hz: float | None, delay_ms: float, lines: list[str]
+) -> None:
+    plan = plan_of(0.01, note=LinkPlan(delay_ms=delay_ms))
+    plan.sim.rate_hz = rate_hz
+    found = list(rounded_times(plan))
+    assert len(found) == len(lines)
+    assert all(re.fullmatch(line, told) for line, told in zip(lines, found, strict=True))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        noted(plan)
+    assert [str(each.message) for each in caught if issubclass(each.category, SimulationWarning)] == found
