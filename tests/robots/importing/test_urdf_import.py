@@ -134,6 +134,7 @@ def test_the_topics_have_the_files_name() -> None:
         "limits",
         "meshes",
         "repair",
+        "servos",
     ]
 
 
