@@ -6,6 +6,7 @@ import errno
 import functools
 import logging
 import os
+import resource
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,9 @@ PATH_ERRORS = {
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
+FEWEST_FILES = 64  # that a process has to be able to open
+
+
 @functools.cache
 def application(names: tuple[str, ...] = tuple(MODULES)) -> typer.Typer:
     """The application `armswing` with the commands or groups of these names, by default all."""
@@ -84,6 +88,11 @@ def run(arguments: Sequence[str]) -> int:
     except OSError:
         warn("armswing: the working folder does not exist any more; change to another folder")
         return 2
+    if (files := _open_files_allowed()) < FEWEST_FILES:
+        warn(
+            f"armswing: a process may open {files} files, but needs {FEWEST_FILES}; run 'ulimit -n 1024' or more first"
+        )
+        return 2
     try:
         app = application(tuple(arguments[:1])) if arguments and arguments[0] in MODULES else application()
         with _warnings_in_one_line():
@@ -104,6 +113,19 @@ def run(arguments: Sequence[str]) -> int:
         warn(f"armswing: {_line_of(error)}")
         return exit_code
     return code if isinstance(code, int) else 0
+
+
+def _open_files_allowed() -> int:
+    """Number of files that this process and its children may open, after the limit is raised as far as it may be.
+
+    ZeroMQ aborts a process that may open too few, without a message for its user.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = 1024 if hard == resource.RLIM_INFINITY else min(hard, 1024)
+    if soft != resource.RLIM_INFINITY and soft < highest:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
+        return highest
+    return highest if soft == resource.RLIM_INFINITY else soft
 
 
 @contextmanager
