@@ -11,6 +11,7 @@ from sim_core.mechanism import Mechanism, Servo
 from sim_core.mobility import rounded
 
 RATE = 120.0  # rad/s: largest circular frequency of joints on their servos; efforts that are constant for 1 ms suit it
+SPEED_SHARE = 0.5  # largest part of the effort limit that the damping takes at the velocity limit
 DAMPING_RATIO = 2.0  # of the fastest motion; motions of many joints at once move more mass, and are damped less
 
 
@@ -26,7 +27,9 @@ def with_servos(mechanism: Mechanism) -> Mechanism:
         return mechanism
     places = coordinates_of(mechanism)
     moving = [name for name in names if name in places]
-    stiffness = bounded(np.full(len(moving), np.inf), mobilities_of(mechanism, moving), RATE**2)
+    of = {actuator.joint: actuator for actuator in mechanism.actuators}
+    fast = [SPEED_SHARE * (of[name].effort_limit or np.inf) / (of[name].velocity_limit or 1.0) for name in moving]
+    stiffness = bounded(np.array(fast) * RATE / (2.0 * DAMPING_RATIO), mobilities_of(mechanism, moving), RATE**2)
     found = dict(zip(moving, map(rounded, stiffness.tolist()), strict=True))
     actuators = [
         dataclasses.replace(
