@@ -106,7 +106,7 @@ def load(robot: str) -> Callable[..., Any]:
         module = python_module(Path(path), Path(path).read_bytes())
     except UntrustedFile:
         raise
-    except Exception as error:  # a user's code may raise anything; it is reported in one line
+    except (Exception, SystemExit) as error:  # a user's code may raise anything; it is reported in one line
         raise InvalidRequest(f"robot {robot!r}: {failure(error, Path(path))}") from error
     function = getattr(module, name, None)
     if function is None:
@@ -155,23 +155,21 @@ def python_module(path: Path, content: bytes | None = None) -> ModuleType:
         if b"\0" in source:  # Python before 3.11.4 raises ValueError
             raise SyntaxError("source code cannot contain null bytes", (str(path), None, None, None))
         exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
-    except SystemExit as error:
-        del sys.modules[name]
-        ended = ImportError(f"it calls sys.exit({error.code!r}); a file that is imported must not end the program")
-        raise ended.with_traceback(error.__traceback__) from None
     except BaseException:
         del sys.modules[name]
         raise
     return module
 
 
-def failure(error: Exception, path: Path, doing: str = "importing") -> str:
+def failure(error: Exception | SystemExit, path: Path, doing: str = "importing") -> str:
     """One-line message about an exception in a user's file, with the file and line of the last frame in the user's
     code.
 
     doing  the action that failed, such as "importing"
     """
     text = error.msg if isinstance(error, SyntaxError) else str(error)
+    if isinstance(error, SystemExit):
+        text = f"it calls sys.exit({error.code!r}); a file that is imported must not end the program"
     if isinstance(error, SyntaxError) and error.filename:
         file, line = error.filename, error.lineno
     else:
@@ -182,7 +180,7 @@ def failure(error: Exception, path: Path, doing: str = "importing") -> str:
     return f"{where}{'' if line is None else f', line {line}'}: {type(error).__name__}: {text}{hint}"
 
 
-def _neighbour_hint(error: Exception, path: Path) -> str:
+def _neighbour_hint(error: BaseException, path: Path) -> str:
     """End of a message about a module that is beside a file in an open folder, and therefore cannot be imported."""
     if not (isinstance(error, ModuleNotFoundError) and error.name and is_open_folder(path.parent)):
         return ""

@@ -64,14 +64,13 @@ class SequenceTracker:
         self.lost: dict[str, int] = {}
         self.gap = 0
         self.pending: dict[str, int] = {}
-        self._knows_start = False
 
     def is_new(self, topic: str, seq: int) -> bool:
         """Whether `seq` is higher than all earlier numbers on the topic.
 
         If so, `seq` is recorded, and the numbers between the previous highest number and `seq` are counted as lost.
         """
-        last = self._last.get(topic, 0 if self._knows_start else seq - 1)
+        last = self._last.get(topic, seq - 1)
         if seq <= last and topic in self._last:
             return False
         self.gap = max(seq - last - 1, 0)
@@ -85,13 +84,12 @@ class SequenceTracker:
     def pass_latest(self, latest: Mapping[str, int]) -> None:
         """Count the messages as lost that the publisher has sent and that have not arrived.
 
-        latest  {topic: seq of the publisher's latest message}, sent by the publisher after these messages. The first
-                call says where the numbers of the topics begin of which no message has arrived yet
+        latest  {topic: seq of the publisher's latest message}, sent by the publisher after these messages. It is where
+                the numbers of a topic begin of which no message has arrived yet
         """
         for topic, seq in latest.items():
-            last = self._last.get(topic, 0 if self._knows_start else seq)
+            last = self._last.get(topic, seq)
             if seq > last:
                 self.lost[topic] = self.lost.get(topic, 0) + seq - last
                 self.pending[topic] = self.pending.get(topic, 0) + seq - last
             self._last[topic] = max(seq, last)
-        self._knows_start = True

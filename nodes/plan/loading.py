@@ -74,7 +74,7 @@ def load_class(run: str, *folders: str | Path) -> type[Node]:
         raise
     except UntrustedFile as error:
         raise PlanError(str(error)) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PlanError(f"run = {run!r}: {failure(error, path)}") from error
     return node_class(module, name, run)
 

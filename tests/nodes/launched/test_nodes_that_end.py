@@ -84,5 +84,5 @@ def test_a_file_that_ends_the_program_when_it_is_imported_is_refused(ground: Any
     (ground.folder / "ending.py").write_text("import sys\n" + ENDING + "\nsys.exit()\n")
     done = ground.run("launch", ground.launch_file(ending("")))
     assert done.returncode == 2
-    assert "ending.py failed, line 27: ImportError: it calls sys.exit(None)" in done.stderr
+    assert "ending.py failed, line 27: SystemExit: it calls sys.exit(None)" in done.stderr
     assert done.stderr.count("\n") == 1

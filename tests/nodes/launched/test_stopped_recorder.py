@@ -74,8 +74,9 @@ def run_with_stops(ground: Any, until: Callable[..., None], chosen: random.Rando
 
     with Client(0) as client:
         recorder = next(child for child in ground.nodes_of(process) if child.pid == client.node("recorder").pid)
-        if chosen.random() < 0.5:
-            publish(client, **{topic: chosen.randrange(1, 5) for topic in TOPICS[: chosen.randrange(1, 4)]})
+        publish(client, **{topic: chosen.randrange(1, 5) for topic in TOPICS})
+        written = client.call("recorder", "recording")["frames_written"]
+        until(lambda: client.call("recorder", "recording")["frames_written"] > written + 20)
         stops = chosen.randrange(1, 4)
         for _ in range(stops):
             recorder.send_signal(signal.SIGSTOP)
