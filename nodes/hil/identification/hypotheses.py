@@ -133,14 +133,14 @@ class _Known:
 def _small_plays(efforts: Efforts, motion: Motion, band: Band, known: _Known, found: Explanation) -> Iterator[Hint]:
     """Yield hints about backlash that is crossed within a few samples.
 
-    Only actuated joints for which no other hint reports backlash are examined.
+    Only actuated joints for which no other hint reports backlash, and whose efforts are not noisy, are examined.
     """
     off = _model_efforts(efforts, motion) - motion.effort
     if known.sampling is not None:
         off = off - known.sampling
     named = {hint.of for hint in found.hints.causes if hint.kind == "backlash"}
     sizes = rms(band(motion.effort))
-    for joint in actuated(efforts.mechanism, efforts.names):
+    for joint in _searched_for_play(efforts, motion):
         play_of = None if efforts.names[joint] in named else small_play(motion, band, off[:, joint], joint)
         if play_of is not None:
             missing = band(play_of.missing[:, None])[:, 0]
@@ -237,6 +237,17 @@ def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> I
         yield ("encoder_zero", name), efforts.per_position(joint, q, v, a)
 
 
+def _searched_for_play(efforts: Efforts, motion: Motion) -> list[int]:
+    """Indices of the actuated joints whose efforts change their sign with the motion, not with their noise."""
+    sizes = rms(motion.effort)
+    every_other = motion.effort[::2]  # successive means share samples, so that their noise is not white
+    return [
+        joint
+        for joint in actuated(efforts.mechanism, efforts.names)
+        if white_noise(every_other[:, joint]) <= NOISY * sizes[joint]
+    ]
+
+
 def _plays(efforts: Efforts, motion: Motion, band: Band, residual: Floats) -> dict[Key, Floats]:
     """Return {cause: derivative (n, k) of the effort residual with respect to the crossing time of a joint's backlash}.
 
@@ -245,10 +256,7 @@ def _plays(efforts: Efforts, motion: Motion, band: Band, residual: Floats) -> di
     found: dict[Key, Floats] = {}
     short = play.missing(motion.effort, motion.time, motion.parts)
     banded = np.stack([band(each) for each in short])
-    noise = np.array([white_noise(column) for column in motion.effort.T])
-    for joint in actuated(efforts.mechanism, efforts.names):
-        if noise[joint] > NOISY * rms(motion.effort)[joint]:  # changes of sign are those of the noise
-            continue
+    for joint in _searched_for_play(efforts, motion):
         best = play.best_crossing(banded[:, :, joint], residual[:, joint])
         if best is not None:
             found["backlash", efforts.names[joint]] = _alone(banded[best], joint) / play.CROSSINGS_S[best]
