@@ -293,6 +293,10 @@ class Runs:
 def outcome_of(verdict: Verdict, named: Named) -> str:
     """The outcome of a verdict on a condition that the findings `named` name."""
     found = {(each.kind, each.of) for each in verdict.findings}
+    for each in verdict.findings:  # a mass that the motion does not distinguish from the planted one
+        for kind, of in named - found:
+            if each.kind == kind == "mass" and f"does not distinguish it from mass of {of}" in each.text:
+                found = (found - {(each.kind, each.of)}) | {(kind, of)}
     if verdict.outcome == "failed":
         if found == named:
             return "named"
