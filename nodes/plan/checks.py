@@ -46,9 +46,19 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> list[str]
     from robots.registry import built_once
     from sim_core.errors import DescriptionWarning
 
-    with built_once(), warnings.catch_warnings():  # most nodes ask for the robot too
-        warnings.simplefilter("ignore", DescriptionWarning)  # the processes that build a robot print these
-        return _check(plan, tables, host, only=None)
+    is_refused = True
+    try:
+        with built_once(), warnings.catch_warnings(record=True) as found:  # most nodes ask for the robot too
+            warnings.simplefilter("always", DescriptionWarning)
+            notes = _check(plan, tables, host, only=None)
+            is_refused = False
+    finally:
+        caught = {str(each.message): each for each in found}
+        for each in caught.values():
+            # in a launch that starts, the processes that build a robot print these
+            if is_refused or not issubclass(each.category, DescriptionWarning):
+                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    return notes
 
 
 def _check(plan: Plan, tables: Tables, host: str | None, only: str | None) -> list[str]:

@@ -255,7 +255,7 @@ def test_one_curve_is_plotted_by_name_and_a_misspelt_one_is_told_what_was_meant(
     ]
     with pytest.raises(ValueError, match=r"field 'outputs' has no curve 'alon'; did you mean 'outputs.along'\?"):
         check_curves(choose_fields(["outputs.alon"]), signals)
-    with pytest.raises(ValueError, match=r"or FIELD\.CURVE for a single curve, such as outputs\.along"):
+    with pytest.raises(ValueError, match=r"FIELD\.CURVE for a single curve, such as outputs\.along, or TOPIC"):
         choose_fields(["along"])
     with pytest.raises(ValueError, match=r"no field 'positon' to plot; did you mean 'position'\?"):
         choose_fields(["positon"])

@@ -332,9 +332,9 @@ def _recorded_poses(recording: Recording, topic: str) -> Series | None:
 def _add_lines(signals: Signals, recording: Recording) -> None:
     for topic, columns in recording.items():
         robot, _, leaf = topic.rpartition("/")
-        if robot != signals.robot or not recording.has_known_type(topic):
+        if robot != signals.robot:
             continue
-        if {"name", "count", "points"} <= set(columns):
+        if {"name", "count", "points"} <= set(columns) and recording.has_known_type(topic):
             track = signals.overlay if leaf == "overlay" else signals.lines
             for time, names, counts, points in zip(
                 *(columns[field] for field in ("timestamp", "name", "count", "points")), strict=True
@@ -342,7 +342,9 @@ def _add_lines(signals: Signals, recording: Recording) -> None:
                 track.append(float(time), [str(name) for name in names], [int(count) for count in counts], points)
         elif PATH in columns:
             for time, path in zip(columns["timestamp"], columns[PATH], strict=True):
-                signals.overlay.append(float(time), [leaf], [len(path) // 3], path[: len(path) // 3 * 3])
+                if isinstance(path, list | np.ndarray) and all(isinstance(each, int | float) for each in path):
+                    points = [float(each) for each in path[: len(path) // 3 * 3]]
+                    signals.overlay.append(float(time), [leaf], [len(path) // 3], points)
 
 
 def _leaf(topic: str) -> str:

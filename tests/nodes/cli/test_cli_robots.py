@@ -152,7 +152,7 @@ def test_parts_of_joints_couplings_and_contacts_of_a_file_are_shown(
         "hop spring 30 N/m, rest at 0.1 m",
         "gear JointRelation knee - 2 hip = 0",
     } <= set(rows)
-    assert any(row.startswith("hip dry friction 0.2 N m, smooth below ") for row in rows)
+    assert any(row.startswith("hip dry friction 0.2 N m, bristle ") for row in rows)
     assert any(re.fullmatch(r"hip stops \S+ N m/rad\S*, \S+ s/rad", row) for row in rows)
     assert any(re.fullmatch(r".*ball.* foot, sphere of 0.05 m ground, plane \S+ N/m \S+ s/m 1", row) for row in rows)
     assert run(["robot", "show", "hopper.xml", "--json"]) == 0
