@@ -93,8 +93,8 @@ class ResidualWarning(SimulationWarning):
 class ConstraintGapWarning(SimulationWarning):
     """Warning: a constraint does not hold, and only forces of the stabilizer act against the violation.
 
-    A guard has switched on a violated constraint, a changed parameter has shifted a constraint, or the constraints
-    contradict a commanded velocity.
+    A guard has switched on a violated constraint, a changed parameter has shifted a constraint, the constraints
+    contradict a commanded velocity, or a restored state violates them.
     """
 
 

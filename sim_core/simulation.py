@@ -448,7 +448,8 @@ class Simulation:
     def restore(self, state: State) -> None:
         """Continue from a snapshot of this simulation, or of another simulation of the same system.
 
-        Raises InvalidRequest, without changing the state, for a snapshot with wrong sizes or values.
+        Warns of a state that violates the constraints, and adds a notice. Raises InvalidRequest, without changing the
+        state, for a snapshot with wrong sizes or values.
         """
         w = self._w
         if not isinstance(state, State):
@@ -500,6 +501,7 @@ class Simulation:
         if begins:
             self._begin_ledger()
         self._marks_noted = int(w.ledger[MARKS])
+        self._note_gap(self._gaps.of_state(self.violation()[0]), stacklevel=3)
 
     def reset(self, q: Any = None, v: Any = None) -> None:
         """Go back to tick 0, to the mechanism's start state or to the given q and v; tunables keep their values.

@@ -68,6 +68,20 @@ class ConstraintGaps:
             )
         return ""
 
+    def of_state(self, phi: float) -> str:
+        """Line about a restored state that violates the constraints more than its run did; "" for any other state.
+
+        phi  |Phi|_1 of the restored state; up to the fraction FAR of the characteristic length is permitted
+        """
+        most = max(FAR * self._system.mechanism.characteristic_length, 2.0 * float(self._w.peaks[0]))
+        if phi <= most:
+            return ""
+        return (
+            f"the restored state of {self._robot} violates its constraints, with |Phi|_1 = {phi:.3g} at t = "
+            f"{self._w.t[0]:.6g} s, and its run had at most {self._w.peaks[0]:.3g}; the stabilizer closes such gaps "
+            "by forces that change the energy, and without a stabilizer they remain; restore a state of a run"
+        )
+
     def of_commands(self, missed: Mapping[str, tuple[float, float]]) -> str:
         """Line about commanded velocities that the other constraints do not permit; "" without any.
 

@@ -19,6 +19,7 @@ import numpy as np
 from sim_core.errors import InvalidRequest, UnknownName, require_finite
 from sim_core.kernels.bound import BoundKernel
 from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.joint_constraints import PrescribedMotion
 from sim_core.servos.kernels import EFFORT, POSITION, servo_efforts, take_commands
 
 MODES = ("effort", "velocity", "position")
@@ -75,6 +76,8 @@ class Servos:
         n = len(actuators)
         self._start = np.array([actuator.start for actuator in actuators], dtype=float)
         self._is_switch = [not actuator.joint for actuator in actuators]
+        prescribed = {each.input for each in mechanism.constraints if isinstance(each, PrescribedMotion)}
+        self._is_velocity = [actuator.name in prescribed for actuator in actuators]
         self._mode, self._value, self._target, self._effort = np.zeros((4, n))
         self._value[:] = self._start
         self._ranges = (-effort_limit, effort_limit), (-velocity_limit, velocity_limit), (lower, upper)
@@ -188,13 +191,16 @@ class Servos:
 
         If `position` is None, the efforts become zero. Otherwise each actuator with a servo enters the mode "position"
         and holds its current target; if it was in mode "effort", its target becomes the position at which the effort
-        remains the same. An actuator without a servo then keeps its effort. An actuator without a joint always keeps
-        its command.
+        remains the same. An actuator without a servo then keeps its effort. An actuator whose command is the velocity
+        of a PrescribedMotion stops, by an impulse. Any other actuator without a joint, such as a gripper, keeps its
+        command.
 
         position  (n_joints,) present joint positions, or None
         """
         for name in names:
             index = self.names.index(name)
+            if self._is_velocity[index]:
+                self._value[index] = 0.0
             if self._is_switch[index]:
                 continue
             if position is None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 
 import numpy as np
 import pytest
 
 from robots.registry import build
-from sim_core.errors import SimulationDiverged
+from sim_core.errors import ConstraintGapWarning, SimulationDiverged
 from sim_core.mechanism.description import Body, ConstraintMode, Joint, Mechanism, Tunable
 from sim_core.mechanism.quantities import Number, value_of
 from sim_core.simulation import Simulation
@@ -149,6 +150,21 @@ def test_other_masses_change_neither_the_passage_nor_its_substeps(factor: float)
     for each in (sim, again):
         each.advance(1.0)
     np.testing.assert_array_equal(again.state.q, sim.state.q)
+
+
+def test_a_restored_state_that_violates_its_constraints_is_named() -> None:
+    sim = Simulation(assemble(four_bar(KNOWN)))
+    sim.step(20)
+    state = sim.snapshot()
+    moved = dataclasses.replace(state, q=state.q + np.eye(len(state.q))[0] * 0.3)
+    with pytest.warns(
+        ConstraintGapWarning, match=r"the restored state of .* violates its constraints, with \|Phi\|_1 ="
+    ):
+        sim.restore(moved)
+    assert [notice.kind for notice in sim.take_notices()] == ["constraint_gap"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sim.restore(state)
 
 
 def test_a_restored_state_takes_the_same_substeps() -> None:

@@ -24,6 +24,7 @@ from sim_core.mechanism import (
     Tunable,
     X,
 )
+from sim_core.servos.loops import Servos
 from sim_core.simulation import Simulation
 from sim_core.stabilization.registry import stabilizer_named, stabilizers_by_name
 from sim_core.stabilization.stabilizers import Stabilizer
@@ -210,3 +211,14 @@ def test_a_motion_over_time_keeps_its_work() -> None:
     begun = sim.energy()
     sim.advance(0.5)
     assert sim.energy_ledger.work == pytest.approx(sim.energy() - begun, abs=1e-8)
+
+
+@pytest.mark.parametrize("position", [None, np.zeros(1)])
+def test_a_motor_with_a_commanded_velocity_stops_in_the_safe_state(position: Any) -> None:
+    """Of an emergency stop or a watchdog: it would go on for ever otherwise, as its command is no effort."""
+    mechanism = slider()
+    servos = Servos(mechanism, 1e-3)
+    servos.command("effort", ["speed"], [2.0], np.zeros(1))
+    assert servos.efforts(np.zeros(1), np.zeros(1)).tolist() == [2.0]
+    servos.rest(["speed"], position)
+    assert servos.efforts(np.zeros(1), np.zeros(1)).tolist() == [0.0]
