@@ -180,6 +180,7 @@ def floating_arm() -> Mechanism:
         parent="lift",
         child="arm",
         rotation=TURNED,  # type: ignore[arg-type]
+        quaternion=(0.8, 0.48, 0.36, 0.0),
         parent_point=shoulder.parent_point,
         child_point=shoulder.child_point,
     )
@@ -189,7 +190,7 @@ def floating_arm() -> Mechanism:
         joints=(free, lift, ball, slide),
         actuators=plain.actuators[:1],
         outputs=plain.outputs[:1],
-        initial_q=(0.1, -0.2, 0.3, 0.2, -0.1, 0.3, 0.05, 0.4, 0.1, -0.2, 0.1),
+        initial_q=(0.1, -0.2, 0.3, 0.0, 0.0, 0.0, 0.05, 0.0, 0.0, 0.0, 0.1),
         initial_v=(0.3, 0.1, -0.4, 0.2, 0.5, -0.3, 0.2, 0.4, -0.1, 0.3, 0.2),
     )
 
