@@ -52,7 +52,7 @@ def publish(
     if line := message_refusal(name, [topic], topic, encode(message, topic)):
         raise InputError(f"topic {topic!r} has messages of each node about itself; this one is {line}")
     with Client(domain) as client:
-        if isinstance(message, JointCommand):
+        if isinstance(message, JointCommand) and topic.endswith("/command"):
             _check_commandable(client, topic)
         listeners = [name for entry in client.topics() if entry.name == topic for name in entry.subscribes]
         how_long = f"{count} times" if count else "until Ctrl-C"
@@ -100,7 +100,7 @@ def _publish(client: Client, name: str, topic: str, message: Message, rate_hz: f
                 publisher.publish(topic, message)
                 sent += 1
                 wait(1.0 / rate_hz)
-        if sent and isinstance(message, JointCommand):
+        if sent and isinstance(message, JointCommand) and topic.endswith("/command"):
             _check_accepted(client, publisher, topic, sent)
     finally:
         link.close()

@@ -280,6 +280,13 @@ def shortfalls(params: GuardParams, mechanism: Mechanism) -> Iterator[str]:
         raise ValueError("; ".join(weak))
     for name, each in joints.items():
         k = need.joints.index(name)
+        joint = mechanism.joint(name)
+        for key, limit_of, own, sign in (
+            ("lower", each.lower, joint.lower, -1.0),
+            ("upper", each.upper, joint.upper, 1.0),
+        ):
+            if limit_of is not None and own is not None and sign * limit_of > sign * own:
+                yield f"joints.{name}.{key} is {limit_of:.4g}, beyond the joint's own limit {own:.4g}"
         allowed = each.velocity_margin
         if allowed is None and each.velocity is not None:
             allowed = 0.2 * each.velocity

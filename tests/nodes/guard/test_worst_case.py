@@ -141,6 +141,14 @@ def test_the_printed_table_is_pasted_into_a_launch_file_and_passes_its_check(
     assert tomllib.loads(capsys.readouterr().out)["nodes"]["guard"] == params
 
 
+def test_limits_beyond_those_of_the_joint_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["robot", "guard", str(BENCH)]) == 0
+    text = capsys.readouterr().out
+    upper = tomllib.loads(text)["nodes"]["params"]["joints"]["lift"]["upper"]
+    (line,) = loaded(tmp_path, text.replace(f"upper = {upper}", "upper = 12.3", 1))
+    assert "joints.lift.upper is 12.3, beyond the joint's own limit" in line
+
+
 def test_the_table_of_an_arm_that_is_too_weak_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     weak = tmp_path / "weak.urdf"
     weak.write_text(BENCH.read_text().replace('effort="30"', 'effort="15"'))

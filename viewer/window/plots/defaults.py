@@ -20,7 +20,7 @@ def default_plots(fields: Sequence[Field], source: Source, keep_empty: bool) -> 
     Raises ValueError with a one-line message for a topic or field that a recording does not have.
     """
     signals = source.signals
-    plots = [_of_topic(field.name, source) for field in fields if field.is_topic]
+    plots = [plot for field in fields if field.is_topic for plot in _of_topic(field.name, source)]
     of_state = tuple(field for field in fields if not field.is_topic)
     panels, left_out = arrange(of_state, signals, keep_empty) if of_state else ((), "")
     for panel in panels:
@@ -40,17 +40,14 @@ def default_plots(fields: Sequence[Field], source: Source, keep_empty: bool) -> 
     return tuple(plots), left_out
 
 
-def _of_topic(text: str, source: Source) -> PlotSpec:
-    """Plot of TOPIC or TOPIC.FIELD. The name of the topic may lack that of the robot.
-
-    The fields of a topic are its values, all in one plot.
-    """
+def _of_topic(text: str, source: Source) -> list[PlotSpec]:
+    """Plots of TOPIC or TOPIC.FIELD, one for each unit of the values. The name of the topic may lack the robot's."""
     store, signals = source.store, source.signals
     wanted, _, field = text.partition(".")
     topic = next((each for each in (wanted, f"{signals.robot}/{wanted}") if each in store.topics), "")
     if not topic:
         if source.live:  # it may come
-            return PlotSpec((), text)
+            return [PlotSpec((), text)]
         raise ValueError(
             f"the recording has no topic {wanted!r} with numbers{did_you_mean(wanted, store.topics)}; its topics are "
             f"{', '.join(store.topics)}"
@@ -61,5 +58,8 @@ def _of_topic(text: str, source: Source) -> PlotSpec:
         raise ValueError(
             f"topic {topic!r} has no field {field!r}{did_you_mean(field, known)}; its fields are {', '.join(known)}"
         )
-    units = {unit_of(signals, topic, name) for name in names}
-    return PlotSpec(tuple(Curve(topic, name) for name in names), text, units.pop() if len(units) == 1 else "")
+    units = {name: unit_of(signals, topic, name) for name in names}
+    return [
+        PlotSpec(tuple(Curve(topic, name) for name in names if units[name] == unit), text, unit)
+        for unit in dict.fromkeys(units.values())
+    ]
