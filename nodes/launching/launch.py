@@ -41,6 +41,7 @@ from sim_core.support.shown import printable
 
 BEGIN_FILE = "begin.msgpack"
 NODE_PROCESS = (sys.executable, "-P", "-m", "nodes.launching.process")
+AT_ONCE_S = 0.3  # `timeout`, for one, sends a signal to a process and again to its group: that is one request
 STARTING_TICK_S = 0.01
 RUNNING_TICK_S = 0.05
 VIEWER = (
@@ -163,7 +164,7 @@ class Launch:
         self._failure: Failure | None = None
         self._unshown: list[str] = []
         self._shown_warnings: set[str] = set()
-        self._signal = 0
+        self._signal, self._signal_at = 0, 0.0
         self._file_watch: FileWatch | None = None
         # loaded once: a file may be deleted or edited during the run
         classes = {node.name: load_class(node.run, plan.folder) for node in plan.nodes}
@@ -191,13 +192,16 @@ class Launch:
     def signals(self) -> contextlib.AbstractContextManager[None]:
         """Context manager in which Ctrl-C, SIGTERM and SIGHUP end the run in an orderly way.
 
-        A second signal kills the remaining processes.
+        A second signal, at least AT_ONCE_S after the first one, kills the remaining processes.
         """
         return on_signals(self._on_signal)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._supervisor.in_a_hurry = bool(self._signal)
-        self._signal = self._signal or number
+        now = time.monotonic()
+        if not self._signal:
+            self._signal, self._signal_at = number, now
+        elif now - self._signal_at >= AT_ONCE_S:
+            self._supervisor.in_a_hurry = True
 
     def run(self, *, view: bool = False, watch: bool = False) -> None:
         """Start the processes, start simulation time, watch until the end, stop the processes, and print the summary.

@@ -82,6 +82,7 @@ def test_ctrl_c_ends_all_within_five_seconds(ground: Any, are_gone: Any) -> None
     launch = ground.start("launch", ground.launch_file(ground.node("Damper") + ground.node("Listener")))
     children = ground.wait_until_running(launch, 3)
     launch.send_signal(signal.SIGINT)
+    launch.send_signal(signal.SIGINT)  # as timeout does: to the process, and to its group
     out, err = launch.communicate(timeout=5.0)
     assert are_gone(children, 0.1)
     assert launch.returncode == 130
