@@ -49,8 +49,8 @@ def inverse_dynamics(system: System, q: Any, v: Any, a: Any, p: Any = None) -> n
     start values, and left out of the result. Raises ValueError for an array of a wrong size, InvalidRequest for entries
     that are not finite.
     """
-    n = np.size(q)
-    q, v, a = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("a", a)))
+    checked = [_column(system, name, value) for name, value in (("q", q), ("v", v), ("a", a))]
+    n, (q, v, a) = np.size(q), checked
     tau = np.zeros(system.n_q)
     system.bind_inverse_dynamics(q, v, a, tau, _parameters(system, p))()
     return tau[:n]
@@ -68,8 +68,8 @@ def forward_dynamics(
     Constraints hold at the acceleration level, J a = gamma, without stabilization. First-order states may be left out,
     as in `inverse_dynamics`.
     """
-    n = np.size(q)
-    q, v, tau = (_column(system, name, value) for name, value in (("q", q), ("v", v), ("tau", tau)))
+    checked = [_column(system, name, value) for name, value in (("q", q), ("v", v), ("tau", tau))]
+    n, (q, v, tau) = np.size(q), checked
     a = np.zeros(system.n_q)
     system.bind_forward_dynamics(q, v, tau, a, constraint_mode, _parameters(system, p))()
     return a[:n]
@@ -85,8 +85,8 @@ def mass_matrix(system: System, q: Any, p: Any = None) -> np.ndarray:
     InvalidRequest for entries that are not finite.
     [Featherstone2008, ch. 6]
     """
-    n, rest, q = np.size(q), np.zeros(system.n_q), _column(system, "q", q)
-    return system.terms(0.0, q, rest, None, _parameters(system, p))[0][:n, :n]
+    column, rest = _column(system, "q", q), np.zeros(system.n_q)
+    return system.terms(0.0, column, rest, None, _parameters(system, p))[0][: np.size(q), : np.size(q)]
 
 
 class Poses(dict[str, tuple[np.ndarray, np.ndarray]]):

@@ -207,7 +207,7 @@ class System:
         name  what the values are; the states are at their start in "v", and 0 in "q" and all others
         """
         states = self.mechanism.first_order_states
-        if not states or values.size != self.n_q - len(states):
+        if not states or getattr(values, "shape", None) != (self.n_q - len(states),):
             return values
         return np.concatenate([values, [state.start if name == "v" else 0.0 for state in states]])
 

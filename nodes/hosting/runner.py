@@ -178,6 +178,8 @@ class Runner:
             session.set_state("failed", f"the node's code called sys.exit({error.code!r})")
             with suppress(Exception):
                 self._publish_status()
+            if error.code:
+                raise  # the exit code is the launch's
             raise RuntimeError(
                 f"node {hosted.name!r}: its code called sys.exit({error.code!r}); return instead"
             ) from error

@@ -116,6 +116,7 @@ class SimServer:
         self.refusals = RejectionLog(self.name)
         self.step_times = Durations()
         self.round_trips = RoundTrips()
+        self._restored_seq = 0  # of the latest state of a restored run with other numbers, which its nodes may answer
         self.milestones = MilestoneWatch(plan.milestones, list(system.joint_names))
         self.pace = RealTimeFactor()
         self._services: dict[str, Callable[..., Any]] = {
@@ -300,6 +301,7 @@ class SimServer:
         if stamps:
             self._stamper.resume(state["stamps"])
         self.round_trips.seq = self._stamper.last.get(self._topics["state"], 0)
+        self._restored_seq = 0 if stamps else state["stamps"].get(self._topics["state"], 0)
         self._clock = state["clock"]
         self._energy_at_start, self._energy_drift = state["energy"]
         self.actuation.from_plain(state["actuation"])
@@ -364,7 +366,7 @@ class SimServer:
             state_seq, objection = command.state_seq, self.emergency
             if state_seq and self.round_trips.seq - state_seq > self._fresh:
                 objection = self._too_old(state_seq)
-            elif state_seq and state_seq > self.round_trips.seq:
+            elif state_seq and state_seq > max(self.round_trips.seq, self._restored_seq):
                 newest = self.round_trips.seq
                 objection = (
                     f"replies to state {state_seq}, and the newest state is {newest}; give the seq of a received state"

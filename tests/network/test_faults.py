@@ -58,7 +58,8 @@ def test_a_link_that_was_down_for_two_seconds_joins_again(hosts: Any, wait_for: 
     summary = end(hosts)
     assert summary["watchdog_trips"] >= 1
     recording = read_recording(hosts.desk.work / "hil_controller.mcap")
-    assert not recording.truncated
+    assert not recording.cut_off
+    assert {hole.cause for hole in recording.holes} <= {"lost"}  # while the link was down
     seq = recording["rotary_pendulum/state"]["seq"]
     # what the recorder lost on its own host is counted, and the rest is there
     assert len(seq) + summary["nodes"]["recorder"]["lost"] >= seq[-1] - seq[0] + 1
