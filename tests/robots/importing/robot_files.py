@@ -31,4 +31,4 @@ def sample(seed: int, count: int) -> list[str]:
     return random.Random(seed).sample(names, count) if names else []
 
 
-needs_files = pytest.mark.skipif(not robot_files(), reason=f"{PACKAGE} is not installed; make install installs it")
+needs_files = pytest.mark.skipif(not robot_files(), reason=f"{PACKAGE} is not installed; make test installs it")
