@@ -14,12 +14,12 @@ from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
 from nodes.messages import Event, JointCommand, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.key_checks import suggestion
+from nodes.plan.key_checks import PlanError, suggestion
 from nodes.plan.launch_plan import Plan
 from robots.registry import build, with_joint_coordinates
 from robots.smoothing import without_bristles
 from sim_core.inverse import DrivenDynamics
-from sim_core.kernels.effort import LIMIT_S
+from sim_core.kernels.effort import LIMIT_S, CompilationTooLarge
 from sim_core.mechanism import Mechanism, SurfaceForceOutput
 from sim_core.system import assemble
 
@@ -184,7 +184,10 @@ class ModelController(Node, ABC):
         self.gains(params, len(model.joints))
         self._model = model
         plan = self._context.plan
-        self._system = system = assemble(model.mechanism, LIMIT_S if plan is None else plan.sim.compile_limit_s)
+        try:
+            self._system = system = assemble(model.mechanism, LIMIT_S if plan is None else plan.sim.compile_limit_s)
+        except CompilationTooLarge as error:
+            raise PlanError(str(error)) from error
         self._inverse = DrivenDynamics(system)
         self._q, self._v = self._inverse.q, self._inverse.v
         self._expected = ExpectedJoints(self._context, model.names)
