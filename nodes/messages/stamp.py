@@ -81,6 +81,10 @@ class SequenceTracker:
         self._last[topic] = seq
         return True
 
+    def has_begun(self, topic: str) -> bool:
+        """Whether a number of the topic has been recorded."""
+        return topic in self._last
+
     def pass_latest(self, latest: Mapping[str, int]) -> None:
         """Count the messages as lost that the publisher has sent and that have not arrived.
 

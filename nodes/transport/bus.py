@@ -109,8 +109,7 @@ class Publisher:
         frame = self._topics.get(topic)
         if frame is None:
             frame = self._topics[topic] = topic.encode()
-            row = lookup(topic)
-            if row is not None and row.latched:
+            if _is_latched(topic):
                 self._latched.append(frame)
         self._last[frame] = payload
         pointer = self._pointer
@@ -170,6 +169,11 @@ class Publisher:
         self._zmq_send = no_zmq_send  # pyzmq raises an error for a closed socket
         self.socket.close(linger=LAST_WORDS_MS)
         self._claim.release()
+
+
+def _is_latched(topic: str) -> bool:
+    row = lookup(topic)
+    return row is not None and row.latched
 
 
 class PublisherConnection:
@@ -322,7 +326,11 @@ class PublisherConnection:
         return None
 
     def _pass_latest(self, payload: bytes) -> None:
-        """Count lost messages by a probe message, which may be empty."""
+        """Count lost messages by a probe message, which may be empty.
+
+        It may be the reply to another subscriber, and then arrive before the latched messages that the publisher sends
+        again to this one. Their topics begin with the first message.
+        """
         if not payload or self.ended:
             return
         try:
@@ -332,7 +340,8 @@ class PublisherConnection:
             return
         wanted = latest if self._topics is None else self._topics
         owned = latest if self._publishes is None else self._publishes
-        self.arrivals.pass_latest({topic: seq for topic, seq in latest.items() if topic in wanted and topic in owned})
+        begun = {topic: self.arrivals.has_begun(topic) for topic in latest if topic in wanted and topic in owned}
+        self.arrivals.pass_latest({k: latest[k] for k, has_begun in begun.items() if has_begun or not _is_latched(k)})
 
     def close(self) -> None:
         """Close the connection."""

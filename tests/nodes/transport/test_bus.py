@@ -25,7 +25,7 @@ from nodes.messages.codec import MAX_BYTES, AnyMessage, encode
 from nodes.messages.stamp import SequenceTracker
 from nodes.transport.bus import MOST_TOPICS, PROBE, Publisher, Subscriber
 from nodes.transport.domain import ipc_endpoint
-from nodes.transport.sockets import AddressError, BoundEndpoint, make_socket
+from nodes.transport.sockets import AddressError, BoundEndpoint, is_readable, make_socket
 
 Until = Callable[..., Any]
 STATE = "robot/state"
@@ -116,6 +116,24 @@ def test_a_late_joiner_hears_what_is_latched_and_others_do_not_hear_it_twice(
     ]
     early.close()
     late.close()
+
+
+def test_a_latched_message_arrives_although_the_reply_to_another_subscriber_comes_first(
+    context: Any, publisher: Publisher, until: Until
+) -> None:
+    publisher.publish("robot/description", Description(robot="robot"))
+    publisher.publish(STATE, RobotState())
+    both = [Subscriber(context, [topic], topic) for topic in (STATE, "robot/description")]
+    feeds = [each.connect("sim", publisher.endpoint) for each in both]
+    until(lambda: is_readable(publisher.socket))
+    time.sleep(0.2)  # the publisher has the subscriptions of both before it answers the first
+    publisher.serve_subscriptions()
+    _, topic, description = until(lambda: both[1].receive())
+    assert (topic, description.seq) == ("robot/description", 1)
+    until(lambda: [each.receive() for each in both] and all(feed.ready for feed in feeds))
+    assert [each.lost for each in both] == [0, 0]
+    for each in both:
+        each.close()
 
 
 def test_a_subscriber_to_everything_receives_topics_of_ones_own_as_plain_data(
