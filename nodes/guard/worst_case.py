@@ -19,8 +19,9 @@ swing              largest (2 |M| d + |g| + FASTER |c|) / k
 margin             2 (swing + fall T^2 / 2 + 3 fall T tau): a joint that nobody commands may use half of it before it is
                    stopped. Where commands may use efforts, at least swing + a T^2 / 2 + (a T)^2 / (2 d), with
                    a = free_acceleration
-velocity_margin    a T + fall tau / 2, and the larger of SWING velocity and 2 d sqrt(|M| d / (d k)), the speed of a
-                   swing of all joints together
+velocity_margin    a T, and half of the larger of fall tau and |g - c| / sqrt(m' k), where m' is the inertia of the
+                   joint while all others are held, and the larger of SWING velocity and 2 d sqrt(|M| d / (d k)), the
+                   speed of a swing of all joints together
 
 Accelerations and swings are raised by the factor SURE, because the states are samples.
 """
@@ -142,6 +143,7 @@ def worst_case(
     swing = SURE * ((2.0 * np.einsum("nij,j->ni", Mk, d) + weight + speeding) / stiffness).max(axis=0)
     tau = (1.0 / np.sqrt(inverse[:, k, k] * stiffness)).max(axis=0)
     margin = 2.0 * (swing + 0.5 * fall * delay_s**2 + 3.0 * fall * delay_s * tau)
+    sagging = SURE * (np.abs(g - c)[:, k] / np.sqrt(np.einsum("nii->ni", Mk) * stiffness)).max(axis=0)
     together = np.sqrt((np.einsum("nij,j->ni", Mk, d) / (d * stiffness)).max(axis=0))
     pushed = swing + 0.5 * a * delay_s**2 + (a * delay_s) ** 2 / (2.0 * d)
     holding = weight.max(axis=0)
@@ -161,7 +163,9 @@ def worst_case(
         free_acceleration=a,
         swing=swing,
         margin=np.maximum(margin, np.where(commanded.any(), pushed, 0.0)),
-        velocity_margin=a * delay_s + 0.5 * fall * tau + np.maximum(SWING * velocity, 2.0 * SURE * d * together),
+        velocity_margin=a * delay_s
+        + 0.5 * np.maximum(fall * tau, sagging)
+        + np.maximum(SWING * velocity, 2.0 * SURE * d * together),
         weak=tuple(
             f"joint {each.joint!r} needs {need:.4g} {each.unit} against gravity with {100 * MASS:.0f} % more mass, and "
             f"{HOLD:g} times that is {HOLD * need:.4g} {each.unit}, but actuator {each.name!r} gives {limit:.4g}"

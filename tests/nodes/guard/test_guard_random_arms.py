@@ -165,6 +165,10 @@ def test_no_sequence_of_commands_leaves_the_margins_of_a_random_arm(seed: int, n
     assert stops["heartbeat"] > 0
 
 
+def test_two_joints_on_one_line_that_share_a_load_stay_inside_their_velocity_margins(tmp_path: Path) -> None:
+    require_inside(tmp_path, 0, range(194, 195))  # an alternating commander lets the first sag at 3.5 rad/s
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(36000)
 @pytest.mark.parametrize("seed", range(ARMS))
