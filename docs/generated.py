@@ -120,6 +120,17 @@ def _docstring(kind: Any) -> tuple[str, str, dict[str, str]]:
     return first, rest, {key: text.replace("<", "&lt;") for key, text in told.items()}
 
 
+def public_names() -> str:
+    """Table of the names and modules of the package armswing."""
+    import armswing
+
+    rows = []
+    for name in armswing.__all__:
+        found = getattr(armswing, name)
+        rows.append((code(name), (inspect.getdoc(found) or "").partition("\n\n")[0]))
+    return table(("name", "what it is"), rows)
+
+
 def robots() -> str:
     """Table of every built-in robot."""
     from robots.registry import BUILTIN, build
@@ -278,6 +289,7 @@ PAGES = {
     "stabilizers.md": lambda: methods("stabilizer"),
     "topics.md": topics,
     "messages.md": messages,
+    "public_names.md": public_names,
     "controllers.md": controllers,
     "robots.md": robots,
     "robot_parameters.md": robot_parameters,

@@ -9,9 +9,8 @@ the tutorial turns the arm to 60 degrees with three values of its stiffness.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from nodes.messages.codec import decode
-from nodes.plan.files.file import load_plan
-from nodes.simulation.compose import compose
+from armswing import compose, load_plan
+from armswing.messages import decode
 
 LAUNCH_FILE = "../../launch/examples/my_controller.toml"
 

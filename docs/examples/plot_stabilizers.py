@@ -26,4 +26,4 @@ axis.legend(ncols=2)
 plt.show()
 
 # %%
-# ``sim_core.analysis.comparison.compare`` runs all stabilizers and gives a table of violations, energy and time.
+# ``armswing.comparison.compare`` runs all stabilizers and gives a table of violations, energy and time.

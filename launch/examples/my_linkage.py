@@ -4,9 +4,8 @@ from math import atan2, dist
 
 import rich
 
-from sim_core.analysis.comparison import compare, table
-from sim_core.mechanism import GROUND, Actuator, Body, Joint, Mechanism, Spring, X
-from sim_core.system import assemble
+from armswing import assemble, comparison
+from armswing.mechanism import GROUND, Actuator, Body, Joint, Mechanism, Spring, X
 
 BASE = 0.6  # m between the axes of crank and rocker, both of which start upright
 BARS = {
@@ -47,4 +46,5 @@ def my_linkage(speed=1.0, mass_per_length=2.0) -> Mechanism:
 
 
 if __name__ == "__main__":
-    rich.print(table(compare(assemble(my_linkage()), seconds=10.0, step_s=1e-3), "10 s at 1 ms"))
+    rows = comparison.compare(assemble(my_linkage()), seconds=10.0, step_s=1e-3)
+    rich.print(comparison.table(rows, "10 s at 1 ms"))

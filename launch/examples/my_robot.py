@@ -2,7 +2,7 @@
 
 import math
 
-from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Shape, X, Z
+from armswing.mechanism import Actuator, Body, Joint, Mechanism, Shape, X, Z
 
 
 def cart_pole(cart_mass=1.0, pole_mass=0.1, pole_length=0.5, start_deg=10.0) -> Mechanism:

@@ -3,8 +3,8 @@
 from math import acos, atan2, hypot, pi
 from pathlib import Path
 
-from robots.registry import build
-from sim_core.mechanism import (
+from armswing import build
+from armswing.mechanism import (
     Body,
     ForceTorqueOutput,
     Joint,

@@ -2,7 +2,7 @@
 
 from math import cos, pi, sin
 
-from sim_core.mechanism import Body, Joint, JointSpring, Mechanism, Shape, SphereContact, Y, dissipation_for
+from armswing.mechanism import Body, Joint, JointSpring, Mechanism, Shape, SphereContact, Y, dissipation_for
 
 TRUNK = (0.24, 0.16, 0.06)  # m
 LEG, FOOT, TAIL = 0.12, 0.015, 0.14  # m: length and radius of the foot, length of the tail

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import armswing
 from nodes.messages.topics import known_topics
 from nodes.plan.key_reference import ABOUT_METHODS, TABLES, keys
 from robots.registry import BUILTIN
@@ -58,6 +59,12 @@ def test_every_shipped_controller_is_in_the_reference_with_a_unit_or_meaning_of_
     assert {"JointPD", "JointPosition", "GravityPD", "ComputedTorque", "Impedance", "SwingUp"} <= set(headings)
     assert all(f"`{name}`" in page for name in headings)
     rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert [row for row in rows if row.endswith("|  |")] == []
+
+
+def test_every_public_name_is_in_the_reference_with_a_line() -> None:
+    rows = generated.public_names().splitlines()[2:]
+    assert [row.split("|")[1].strip(" `") for row in rows] == armswing.__all__
     assert [row for row in rows if row.endswith("|  |")] == []
 
 

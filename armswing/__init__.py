@@ -1,0 +1,96 @@
+"""The public names of armswing: `from armswing import Node, Simulation, build`.
+
+Scripts, node files and robot files need no other imports than these names and the modules `mechanism`, `messages`,
+`client` and `charmie` of this package. The modules of other packages may move. The module that defines a name is loaded
+when the name is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from sim_core.support.extras import with_install_hint
+
+if TYPE_CHECKING:
+    from armswing import charmie as charmie
+    from armswing import client as client
+    from armswing import mechanism as mechanism
+    from armswing import messages as messages
+    from nodes.node import Context as Context
+    from nodes.node import Node as Node
+    from nodes.plan.files.file import load_plan as load_plan
+    from nodes.plan.key_checks import PlanError as PlanError
+    from nodes.plan.launch_plan import NodePlan as NodePlan
+    from nodes.plan.launch_plan import Plan as Plan
+    from nodes.plan.launch_plan import SimPlan as SimPlan
+    from nodes.recording.reader import Recording as Recording
+    from nodes.recording.reader import read_recording as read_recording
+    from nodes.recording.writer import RecordingWriter as RecordingWriter
+    from nodes.simulation.compose import Composition as Composition
+    from nodes.simulation.compose import compose as compose
+    from nodes.simulation.restart.finding import read_restart as read_restart
+    from robots.parameters import ParameterInfo as ParameterInfo
+    from robots.registry import build as build
+    from robots.registry import names as names
+    from sim_core.analysis import comparison as comparison
+    from sim_core.analysis import stability as stability
+    from sim_core.errors import InvalidRequest as InvalidRequest
+    from sim_core.errors import SimulationError as SimulationError
+    from sim_core.inverse import forward_dynamics as forward_dynamics
+    from sim_core.inverse import forward_kinematics as forward_kinematics
+    from sim_core.inverse import inverse_dynamics as inverse_dynamics
+    from sim_core.inverse import mass_matrix as mass_matrix
+    from sim_core.simulation import Simulation as Simulation
+    from sim_core.state import State as State
+    from sim_core.system import System as System
+    from sim_core.system import assemble as assemble
+
+_MODULES = {
+    **{name: f"armswing.{name}" for name in ("charmie", "client", "mechanism", "messages")},
+    **{name: f"sim_core.analysis.{name}" for name in ("comparison", "stability")},
+}
+_HOMES = {
+    "Context": "nodes.node",
+    "Node": "nodes.node",
+    "load_plan": "nodes.plan.files.file",
+    "PlanError": "nodes.plan.key_checks",
+    "NodePlan": "nodes.plan.launch_plan",
+    "Plan": "nodes.plan.launch_plan",
+    "SimPlan": "nodes.plan.launch_plan",
+    "Recording": "nodes.recording.reader",
+    "read_recording": "nodes.recording.reader",
+    "RecordingWriter": "nodes.recording.writer",
+    "Composition": "nodes.simulation.compose",
+    "compose": "nodes.simulation.compose",
+    "read_restart": "nodes.simulation.restart.finding",
+    "ParameterInfo": "robots.parameters",
+    "build": "robots.registry",
+    "names": "robots.registry",
+    "InvalidRequest": "sim_core.errors",
+    "SimulationError": "sim_core.errors",
+    "forward_dynamics": "sim_core.inverse",
+    "forward_kinematics": "sim_core.inverse",
+    "inverse_dynamics": "sim_core.inverse",
+    "mass_matrix": "sim_core.inverse",
+    "Simulation": "sim_core.simulation",
+    "State": "sim_core.state",
+    "System": "sim_core.system",
+    "assemble": "sim_core.system",
+}
+__all__ = sorted([*_HOMES, *_MODULES])
+
+
+def __dir__() -> list[str]:
+    """The public names, for tab completion."""
+    return __all__
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"armswing has no {name!r}; it has {', '.join(__all__)}")
+    try:
+        home = importlib.import_module(_MODULES.get(name) or _HOMES[name])
+    except ModuleNotFoundError as error:
+        raise with_install_hint(error) from None
+    return home if name in _MODULES else getattr(home, name)
