@@ -128,13 +128,13 @@ def become(cls: type[ProgramNode], plan: Plan, node_plan: NodePlan) -> NoReturn:
 def _run_simulation(plan: Plan, begin: str) -> None:
     from nodes.hosting.timing.clock import DeadlineMissedError
     from nodes.hosting.turns import LockstepError
-    from nodes.simulation.compose import make_server
     from nodes.simulation.event_loop import SimHost
     from nodes.simulation.restart.snapshots import Restart, require_robot
+    from nodes.simulation.server import SimServer
     from sim_core.errors import InvalidRequest, SimulationError
 
     try:
-        server, point = make_server(plan), None
+        server, point = SimServer(plan), None
         if begin:
             point = Restart.decode(Path(begin).read_bytes())
             try:

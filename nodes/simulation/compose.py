@@ -15,23 +15,8 @@ from nodes.simulation.links import links_of
 from nodes.simulation.lockstep import LocalPort, Scheduler
 from nodes.simulation.restart.snapshots import Restart, require_robot
 from nodes.simulation.server import SimServer
-from nodes.simulation.several import SeveralServers
 from sim_core.support.notebook import page
 from sim_core.system import System
-
-
-def make_server(
-    plan: Plan, wall_clock: bool | None = None, assembled: System | None = None
-) -> SimServer | SeveralServers:
-    """The simulation server of a plan, of one robot or of several with one clock.
-
-    wall_clock  whether the wall clock paces the server; None: the plan's mode decides
-    assembled   the robot of a plan of one robot, if it is already assembled; otherwise None
-    """
-    if not plan.simulations:
-        return SimServer(plan, wall_clock, assembled)
-    parts = {view.sim.namespace: SimServer(view, wall_clock) for view in plan.views}
-    return SeveralServers(parts)
 
 
 class Composition:
@@ -66,11 +51,11 @@ class Composition:
 
             plan, _ = with_recorded_links(plan, classes)
         self.plan = plan
-        self.server = make_server(plan, wall_clock=False, assembled=assembled)
+        self.server = SimServer(plan, wall_clock=False, assembled=assembled)
         if begin is not None:
             require_robot(begin, self.server.code_hash)
         if start is not None:
-            (only,) = self.server.parts
+            (only,) = self.server.robots
             only.begin_at(*start)
         self.nodes: dict[str, HostedNode] = {}
         for node_plan in plan.nodes:
@@ -82,7 +67,7 @@ class Composition:
         for hosted in self.nodes.values():
             hosted.start()
         if begin is None:
-            self._scheduler.start()
+            self.server.start()
             return
         latched: list[EncodedMessage] = []
         self.server.out = lambda topic, payload: latched.append((topic, payload))
@@ -90,16 +75,16 @@ class Composition:
         if carry is not None:
             for topic, payload in latched:
                 carry(topic, payload)
-        for _ in self._scheduler.restart(begin, latched):
+        for _ in self._scheduler.restart(self.server, begin, latched):
             pass
 
     def _repr_html_(self) -> str:
         """The run as HTML, which a notebook shows at the end of a cell: time, integration method and a row per node."""
         plan, facts = self.plan, []
-        for part in self.server.parts:
-            simulation = part.simulation
+        for robot in self.server.robots:
+            simulation = robot.simulation
             facts += [
-                part.robot,
+                robot.name,
                 f"t = {simulation.time:.6g} s",
                 f"{simulation.stepper.name}, {simulation.stabilizer.name}, steps of {plan.sim.step_ms:g} ms",
                 "peak violation |Phi| {:.2g}, |Phidot| {:.2g}".format(*simulation.peak_violation()),

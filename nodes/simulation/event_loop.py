@@ -32,8 +32,8 @@ from nodes.plan.launch_plan import Plan
 from nodes.simulation.links import links_of
 from nodes.simulation.lockstep import Scheduler
 from nodes.simulation.pacer import StepPacer
-from nodes.simulation.protocol import Simulated
 from nodes.simulation.restart.snapshots import Restart, require_robot
+from nodes.simulation.server import SimServer
 from nodes.simulation.services import known_names
 from nodes.transport import background_threads
 from nodes.transport.bus import Context
@@ -60,7 +60,7 @@ class SimHost:
     begin  point of a recorded run from which this run continues; None for a run from its start
     """
 
-    def __init__(self, plan: Plan, server: Simulated, begin: Restart | None = None) -> None:
+    def __init__(self, plan: Plan, server: SimServer, begin: Restart | None = None) -> None:
         self._begin = begin
         self._plan = plan
         self._server = server
@@ -68,12 +68,12 @@ class SimHost:
         self._wake, self._service_wake = WakeupPipe(), WakeupPipe()
         self._session = NodeSession(plan.domain, "sim", self._context, wall_clock=plan.sim.mode != "lockstep")
         self._session.publisher.prompt = False  # within a step another thread would take Python's lock
-        self._commanded = {f"{part.robot}/command": part for part in server.parts}
+        self._commanded = server.commands
         commands = dict.fromkeys(self._commanded, JointCommand)
         self._subscriptions = Subscriptions(self._context, "sim", {} if plan.sim.mode == "lockstep" else dict(commands))
         self._poller = poller_of(self._wake, self._session.publisher.socket)
         self._nodes_changed = False
-        self._own_topics = [f"{part.robot}/{name}" for part in server.parts for name in part.publishes]
+        self._own_topics = server.topics
         self._nodes: list[NodeEntry] = []
         self._calls: deque[Request] = deque()
         self._answers: deque[tuple[Request, Any, str | None]] = deque()
@@ -179,7 +179,7 @@ class SimHost:
         session = self._session
         for topic, payload in latched:
             self._carry(topic, payload)
-        for _ in scheduler.restart(begin, latched, live):
+        for _ in scheduler.restart(self._server, begin, latched, live):
             if session.stop.is_set():
                 return
             if session.status_is_due:
@@ -244,8 +244,8 @@ class SimHost:
     def _commanders(self) -> set[str]:
         """Names of the nodes that subscribe to the state and publish commands."""
         found = set()
-        for part in self._server.parts:
-            state, command = f"{part.robot}/state", f"{part.robot}/command"
+        for robot in self._server.robots:
+            state, command = robot.messages.topics["state"], robot.commands.topic
             found |= {n.name for n in self._nodes if command in n.publishes and {state, "*"} & set(n.subscribes)}
         return found
 
@@ -284,11 +284,11 @@ class SimHost:
         if isinstance(received[2], JointCommand):
             if self._awaited:
                 self._awaited.discard(received[0])
-            self._commanded[received[1]].command(received[0], received[2], timed=False)
+            self._commanded[received[1]].receive(received[0], received[2], timed=False)
 
     def _take_timed_command(self, received: ReceivedMessage) -> None:
         if isinstance(received[2], JointCommand):
-            self._commanded[received[1]].command(received[0], received[2])
+            self._commanded[received[1]].receive(received[0], received[2])
 
     def _rest(self, longest_s: float = math.inf) -> None:
         """Wait for a service call, a new subscription or the next status, for at most `longest_s` seconds."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nodes.hosting.hosted import EncodedMessage, HostedNode, Out
 from nodes.hosting.turns import QUIET, SNAPSHOT, TURN
@@ -21,10 +21,45 @@ from nodes.messages import Event, JointCommand
 from nodes.messages.codec import WireError, decode
 from nodes.messages.topics import is_sampled
 from nodes.simulation.links import ROUNDING_S, Links
-from nodes.simulation.protocol import Stepped
 from nodes.simulation.restart.snapshots import LinksState, Played, Restart
 
+if TYPE_CHECKING:
+    from nodes.simulation.commands import CommandHandler
+    from nodes.simulation.server import SimServer
+
 SERVER = "sim"  # name of the server at the ends of links
+
+
+class Stepped(Protocol):
+    """What the scheduler steps: the simulation server, or the recorded messages of one in a replay.
+
+    out  function that is called with (topic, encoded message) for each message, as soon as it is published
+    """
+
+    out: Out
+
+    @property
+    def commands(self) -> Mapping[str, CommandHandler]:
+        """{topic of commands: object that receives them}."""
+
+    @property
+    def tick(self) -> int:
+        """Number of time steps since the start or the last reset; time = tick * step_s."""
+
+    @property
+    def time(self) -> float:
+        """Simulation time, s."""
+
+    def step(self) -> None:
+        """Apply the commands received, advance one time step, publish the messages that are due."""
+
+    def next_snapshot(self, tick: int) -> int:
+        """First tick at or after `tick` at which a snapshot is taken."""
+
+    def publish_snapshot(
+        self, nodes: Mapping[str, bytes], waiting: Mapping[str, Sequence[EncodedMessage]], links: LinksState | None
+    ) -> None:
+        """Publish the state of the run: states of the server and of the nodes, and messages waiting for the nodes."""
 
 
 class Port(Protocol):
@@ -190,7 +225,7 @@ class Scheduler:
         self._commands: list[tuple[float, int, str, str, bytes]] = []  # delayed commands: (arrival, number, node, ...)
         self._numbers = count()
         self._carry = carry
-        self._commanded = {f"{part.robot}/command": part for part in server.parts}
+        self._commanded = server.commands
         self._participants = [
             ScheduledParticipant(port, max(port.decimation, batch) if port.lossless else port.decimation)
             for port in ports
@@ -207,10 +242,6 @@ class Scheduler:
         It is {} if no node has an emulated link. Messages that are never lost, such as events, are not counted.
         """
         return {} if self._links is None else self._links.dropped
-
-    def start(self) -> None:
-        """Start the server, which then publishes its description and the initial state."""
-        self.server.start()
 
     def queue_first(self, messages: Sequence[EncodedMessage]) -> None:
         """Queue messages that the server published before this scheduler existed. Each participant receives them when
@@ -294,7 +325,7 @@ class Scheduler:
         if self._links is None:
             return
         self._links.restore(state.links)
-        self._commands = list(state.commands)  # sorted, so a heap
+        self._commands = [each for each in state.commands if each[3] in self._commanded]  # sorted, so a heap
         for participant in self._participants:
             participant.on_the_way = list(state.on_the_way.get(participant.port.name, ()))
             participant.busy_until = state.busy_until.get(participant.port.name, 0.0)
@@ -302,18 +333,21 @@ class Scheduler:
         numbers += [each[1] for messages in state.on_the_way.values() for each in messages]
         self._numbers = count(max(numbers, default=-1) + 1)
 
-    def restart(self, begin: Restart, latched: Sequence[EncodedMessage], live: bool = False) -> Iterator[int]:
+    def restart(
+        self, server: SimServer, begin: Restart, latched: Sequence[EncodedMessage], live: bool = False
+    ) -> Iterator[int]:
         """Continue from a snapshot: take unpublished time steps up to the restart tick, then one time step whose
         messages are published.
 
         In the unpublished time steps, only participants that publish messages run. For participants that start anew,
         without their recorded state, the recorded messages are used instead. The users' recorded actions are repeated.
 
+        server   the simulation server that this scheduler steps
         latched  latest messages of latched topics (such as descriptions), which the server does not send again
         live     whether a run is in progress: sequence numbers then continue from those of this run instead of those of
                  the snapshot, and an event "restore" is published first
         """
-        server, run = self.server, begin.run
+        run = begin.run
         server.out = self._from_server
         server.restart(run.server, stamps=not live, ahead=begin.tick - 1 - run.tick)
         everyone = self._participants
@@ -401,13 +435,13 @@ class Scheduler:
 
     def _command(self, source: str, topic: str, payload: bytes, timed: bool = True) -> bool:
         """Pass a command to the simulation of the commanded robot. Returns whether the message is valid."""
-        part = self._commanded[topic]
+        commands = self._commanded[topic]
         try:
             command = decode(topic, payload, JointCommand)
         except WireError as error:
-            part.refuse(topic, error.reason)
+            commands.refuse(error.reason)
             return False
-        part.command(source, command, timed)
+        commands.receive(source, command, timed)
         return True
 
     def _send(self, source: str, participant: ScheduledParticipant, topic: str, payload: bytes) -> None:

@@ -10,17 +10,15 @@ against 4 us for making and encoding the message; a state of CHARMIE takes 0.6 u
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from nodes.messages import BodyPoses, Message, RobotState
 from nodes.messages.codec import encode
-from nodes.messages.stamp import MessageStamper
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.compiled import Intrinsic, native_function
-from sim_core.simulation import Simulation
 
 NUMBER = struct.Struct(">cd")  # number in MessagePack: marker byte and double
 MARK = b"\xcb"
@@ -79,41 +77,6 @@ class Payload:
     def stamped(self, stamp: Message) -> bytes:
         """The payload with the timestamp, seq and sent_ns of the message `stamp`."""
         return b"".join((self._begin, _stamp(stamp), self._rest))
-
-
-class Payloads:
-    """Encoded states and poses of a simulation.
-
-    look     kernel that is called for each state, after the joint positions are read and before the payload is written
-    topics   {"state": full topic name, "body_poses": full topic name}
-    stamper  object that sets seq and sent_ns of each message
-    """
-
-    def __init__(
-        self, simulation: Simulation, look: BoundKernel, topics: Mapping[str, str], stamper: MessageStamper
-    ) -> None:
-        system, readings = simulation.system, simulation.readings
-        self._simulation, self._stamper, self._stamp = simulation, stamper, Message()
-        self._topics = topics["state"], topics["body_poses"]
-        self._state = state_payload(system.joint_names, system.output_names, readings.buffer, self._topics[0])
-        self._poses = poses_payload(simulation.placed, self._topics[1])
-        self._write_state = BoundKernel.in_turn([readings.read, look, self._state.write])
-        self._place = BoundKernel.in_turn([simulation.place, self._poses.write])
-
-    def state(self) -> tuple[int, bytes]:
-        """(seq, payload) of the present state."""
-        self._write_state()
-        stamp = self._stamp
-        stamp.timestamp = self._simulation.time
-        return self._stamper.stamp(self._topics[0], stamp), self._state.stamped(stamp)
-
-    def poses(self) -> bytes:
-        """Payload of the present poses of the bodies."""
-        self._place()
-        stamp = self._stamp
-        stamp.timestamp = self._simulation.time
-        self._stamper.stamp(self._topics[1], stamp)
-        return self._poses.stamped(stamp)
 
 
 def placeholders(buffer: np.ndarray) -> list[float]:

@@ -1,4 +1,4 @@
-"""The simulation server: owns state and time of one robot, publishes messages, executes commands and service calls.
+"""The simulation server: owns state and time of one robot or of several with one clock, and executes service calls.
 
 The server is a plain object, as nodes are. Its methods are called by the scheduler (mode lockstep, or a run in one
 process) or by the event loop over sockets (modes realtime and fast).
@@ -6,119 +6,72 @@ process) or by the event loop over sockets (modes realtime and fast).
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
-import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from nodes.hosting.hosted import EncodedMessage, Out, changes
+from nodes.hosting.hosted import EncodedMessage, Out
 from nodes.hosting.timing.clock import Durations
-from nodes.messages import Event, JointCommand, Message, Polylines, Snapshot
-from nodes.messages.codec import WireError, decode, encode
+from nodes.messages import Event
 from nodes.messages.protocol import NOTHING_STOPPED, RELEASED
-from nodes.messages.stamp import MessageStamper
-from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN, Plan
-from nodes.simulation.actuation import Actuation
-from nodes.simulation.description import describe
-from nodes.simulation.links import rounded_times
-from nodes.simulation.monitoring.command_events import CommandEvents
-from nodes.simulation.monitoring.monitors import MilestoneWatch, RealTimeFactor, RoundTrips
-from nodes.simulation.monitoring.watchdog import fresh_states, too_old
-from nodes.simulation.payload import Payloads
-from nodes.simulation.pushes import Pushes
-from nodes.simulation.restart.snapshots import LinksState, RunState, next_snapshot, waiting_plain
+from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN, Plan, joined
+from nodes.simulation.commands import CommandHandler
+from nodes.simulation.monitoring.monitors import RealTimeFactor
+from nodes.simulation.restart.snapshots import NEVER, LinksState, next_snapshot
+from nodes.simulation.robot import RobotSimulation
 from nodes.simulation.services import SERVICES, known_names
 from nodes.transport.rejections import RejectionLog
-from sim_core.errors import InvalidRequest, SimulationDiverged, SimulationWarning, StepTooLargeWarning
-from sim_core.flexible.lines import BeamLines
-from sim_core.integrators.ahead import loop_compiled_ahead
-from sim_core.monitoring.modes import StepTooLarge
-from sim_core.monitoring.servo_loops import unstable_servos
 from sim_core.simulation import Simulation
-from sim_core.state import State
-from sim_core.system import System, assemble
+from sim_core.support.suggestion import did_you_mean
+from sim_core.system import System
 
-SPEAKS = ("description", "state", "body_poses", "lines", "event", "snapshot")
-DRAWN = 6  # decimals of the points of lines, m
-HAND_S = 3.0  # a user's command of actuators ends if it is not renewed for this time, s
-MOST_WAITING = 1024  # most commands between two steps
+# how the status of several robots is made from those of each: the largest value, the sum, the first that is not empty,
+# a table or a list of names with namespaces
+LARGEST = (
+    *("peak_phi", "peak_phidot", "substeps", "peak_solve_residual", "energy_drift", "largest_departure"),
+    *("round_trip_p50_s", "round_trip_p99_s", "round_trip_max_s"),
+)
+SUMS = ("energy", "watchdog_trips")
+FIRST = ("step_too_large", "energy_departure", "safe_since", "emergency_stop")
+TABLES = ("milestones", "loads", "beyond_limits", "beyond_velocity_limits", "commands_taken", "commands_refused")
+LISTS = ("granted", "by_hand")
 
 
 class SimServer:
-    """The simulation of one robot.
+    """The simulations of a plan: one per robot, stepped together in the order of the plan.
 
-    state       "paused", "running", "safe" (running with the actuators in their safe mode, because no commands arrive
-                or after an emergency stop) or "stopped" (at the end, `duration_s`)
+    Services act on all robots. In a plan whose robots have namespaces, the name of a parameter begins with its
+    namespace, as in "left/arm_damping", and the services `snapshot` and `describe` return a table {namespace: result}.
+
+    robots      the simulations of the robots
+    refusals    log that counts the rejected commands
     steps_left  number of time steps still to take while paused, requested by the service `step`
     speed       simulated seconds per wall second, in mode realtime
-    emergency   reason of the emergency stop in force; "" if there is no emergency stop. During an emergency stop, the
-                server refuses commands
 
-    The parameter `assembled` is the plan's robot, if the caller has already assembled this robot; otherwise None.
+    wall_clock  whether the wall clock paces the server; None: the plan's mode decides
+    assembled   the robot of a plan of one robot, if it is already assembled; otherwise None
     """
 
     name = "sim"
-    publishes = SPEAKS
 
     def __init__(self, plan: Plan, wall_clock: bool | None = None, assembled: System | None = None) -> None:
-        sim = plan.sim
         self.plan = plan
-        self.robot = sim.robot_name
-        self._within = f"{sim.namespace}/" if sim.namespace else ""  # prefix of the nodes' names; messages leave it out
-        self.out: Out = _nobody
-        with loop_compiled_ahead(sim.stepper):
-            system = assemble(sim.make_mechanism(), sim.compile_limit_s) if assembled is None else assembled
-            self.simulation = Simulation(
-                system,
-                step_s=sim.step_s,
-                stepper=sim.make_stepper(),
-                stabilizer=sim.make_stabilizer(),
-                assemble_start=sim.assemble_start,
-            )
-        if unstable := unstable_servos(system, sim.step_s, self.simulation.state.q):
-            warnings.warn(unstable, StepTooLargeWarning, stacklevel=2)
-        for line in rounded_times(plan):
-            warnings.warn(line, SimulationWarning, stacklevel=2)
-        self.simulation.warm_up()
-        outputs = list(self.simulation.outputs())
-        self.description = describe(system.mechanism, sim.step_s, outputs, system.code_hash, self.robot)
-        self._beams = BeamLines(system.mechanism, system.coordinate_names)
-        self._realtime = sim.mode == "realtime"
-        self._stamper = MessageStamper(sim.mode != "lockstep" if wall_clock is None else wall_clock)
-        self._topics = {name: f"{self.robot}/{name}" for name in SPEAKS}
-        self._state_every = 1 if sim.rate_hz is None else max(round(1.0 / (sim.rate_hz * sim.step_s)), 1)
-        self._poses_every = max(round(1.0 / (sim.poses_hz * sim.step_s)), 1)
-        self._last_tick = None if plan.duration_s is None else round(plan.duration_s / sim.step_s)
-        self._step_s, self._watchdog_s = sim.step_s, sim.watchdog_s
-        planned = {} if sim.mode == "lockstep" else plan.commanders  # in lockstep, other nodes cannot command
-        planned = {name: node.removeprefix(self._within) for name, node in planned.items()}
-        self.actuation = Actuation(self.simulation, self._watchdog_s, sim.safe_mode == "hold", planned)
-        self._granted: list[str] = []  # nodes outside of the plan that may publish commands
-        self._pushes = Pushes(self.simulation)
-        self._payloads = Payloads(self.simulation, self.actuation.joints.update, self._topics, self._stamper)
-        self._fresh = fresh_states(self._watchdog_s if self._realtime else None, self._state_every * self._step_s)
-        self._inbox: deque[tuple[str, JointCommand]] = deque(maxlen=MOST_WAITING)
-        self._command_events = CommandEvents(sim.watchdog_s, sim.safe_mode, self.actuation.cut)
-        # clock of the watchdog: simulated seconds, or wall seconds where speed is above 1
-        self._clock, self._clock_step = 0.0, self._step_s / (max(sim.speed, 1.0) if self._realtime else 1.0)
-
-        self.state = "paused"
-        self._pause_requested = False
-        self._hand_until = 0.0  # by time.monotonic(): a user's commands end here, unless they are renewed
-        self.emergency = ""
-        self.steps_left = 0
-        self.speed = sim.speed
         self.refusals = RejectionLog(self.name)
+        views = plan.views if plan.simulations else [plan]
+        self._robots = {v.sim.namespace: RobotSimulation(v, self.refusals, wall_clock, assembled) for v in views}
+        self.robots = list(self._robots.values())
+        self.simulation: Simulation = self.robots[0].simulation  # keeps the time of all
+        self._phase = "paused"  # or "running" or "stopped"
+        self._pause_requested = False
+        self.steps_left = 0
+        self.speed = views[0].sim.speed
         self.step_times = Durations()
-        self.round_trips = RoundTrips()
-        self._restored_seq = 0  # of the latest state of a restored run with other numbers, which its nodes may answer
-        self.milestones = MilestoneWatch(plan.milestones, list(system.joint_names))
         self.pace = RealTimeFactor()
+        self._duration_s = views[0].duration_s
+        self._last_tick = None if self._duration_s is None else round(self._duration_s / plan.sim.step_s)
         self._services: dict[str, Callable[..., Any]] = {
             "pause": self._pause,
             "resume": self._resume,
@@ -131,20 +84,38 @@ class SimServer:
             "reset": self._reset,
             "estop": self._emergency_stop,
             "release": self._release,
-            "snapshot": self._snapshot,
+            "snapshot": lambda: self._of_each(RobotSimulation.snapshot),
             "restore": self._restore,
-            "describe": lambda: msgspec.to_builtins(self.description),
-            "get_parameters": lambda: self.simulation.parameters,
-            "describe_parameters": self._parameter_limits,
+            "describe": lambda: self._of_each(lambda robot: msgspec.to_builtins(robot.messages.description)),
+            "get_parameters": lambda: self._by_full_name(lambda robot: robot.simulation.parameters),
+            "describe_parameters": lambda: self._by_full_name(RobotSimulation.parameter_limits),
         }
-        self._energy_at_start = self.simulation.energy()
-        self._energy_drift = 0.0
-        self._measured: tuple[Any, Any] | None = None
 
     @property
-    def parts(self) -> list[SimServer]:
-        """List whose only entry is this server, as the counterpart of `SeveralServers.parts`."""
-        return [self]
+    def out(self) -> Out:
+        """Function that the server calls with (topic, encoded message) for each message, as soon as it publishes the
+        message."""
+        return self.robots[0].messages.out
+
+    @out.setter
+    def out(self, out: Out) -> None:
+        for robot in self.robots:
+            robot.messages.out = out
+
+    @property
+    def commands(self) -> dict[str, CommandHandler]:
+        """{topic of commands: object that receives them}, for every robot."""
+        return {robot.commands.topic: robot.commands for robot in self.robots}
+
+    @property
+    def topics(self) -> list[str]:
+        """Full names of the topics that the server publishes."""
+        return [topic for robot in self.robots for topic in robot.messages.topics.values()]
+
+    @property
+    def code_hash(self) -> str:
+        """Hash of the robots' equations."""
+        return " ".join(robot.messages.description.code_hash for robot in self.robots)
 
     @property
     def tick(self) -> int:
@@ -157,81 +128,76 @@ class SimServer:
         return self.simulation.time
 
     @property
-    def code_hash(self) -> str:
-        """Hash of the robot's equations."""
-        return self.description.code_hash
-
-    @property
     def runs(self) -> bool:
         """Whether the next time step is due, because the simulation is running or single time steps were requested."""
-        return self.state in ("running", "safe") or self.steps_left > 0
+        return self._phase == "running" or self.steps_left > 0
+
+    @property
+    def state(self) -> str:
+        """State: "paused", "running", "safe" or "stopped".
+
+        In the state "safe" the simulation runs with actuators in their safe mode, because no commands arrive or after
+        an emergency stop. In the state "stopped", the run ended at `duration_s`.
+        """
+        if self._phase != "running":
+            return self._phase
+        for robot in self.robots:
+            if robot.commands.safe:
+                return "safe"
+        return "running"
 
     @property
     def detail(self) -> str:
-        """Reason of the present state, as one line for the user; "" for a state that needs no reason."""
-        if self.state == "safe" and self.emergency:
-            return f"{self.emergency}: safe mode {self.plan.sim.safe_mode}, until 'armswing estop --release'"
-        if self.state == "safe":
-            return f"no command for {1e3 * (self.plan.sim.watchdog_s or 0.0):g} ms: {self.plan.sim.safe_mode}"
-        return f"duration_s = {self.plan.duration_s:g} is over" if self.state == "stopped" else ""
+        """Reason of the present state, as one line for the user; "" for a state that needs no reason.
+
+        The line names the namespaces whose actuators are in their safe mode.
+        """
+        if self._phase == "stopped":
+            return f"duration_s = {self._duration_s:g} is over"
+        if self._phase != "running":
+            return ""
+        safe = {name: robot.commands.detail for name, robot in self._robots.items() if robot.commands.safe}
+        return "; ".join(f"{name}: {line}" if name else line for name, line in safe.items())
+
+    @property
+    def emergency(self) -> str:
+        """Reason of the emergency stop in force; "" if there is no emergency stop."""
+        return self.robots[0].commands.emergency
 
     def start(self, restarts: bool = False) -> None:
-        """Publish the description and the initial state.
+        """Publish the descriptions and the initial states.
 
-        restarts  whether the run continues from a snapshot; if so, only the description is published
+        restarts  whether the run continues from a snapshot; if so, only the descriptions are published
         """
-        self._publish("description", self.description)
-        if restarts:
-            return
-        self.publish_state()
-        self._publish_notices()
-
-    def begin_at(self, q: Any, v: Any) -> None:
-        """Set the start of the run to the coordinates q and velocities v (n_q,), before `start`.
-
-        Raises InvalidRequest with a one-line message for values of wrong size or that are not finite.
-        """
-        self.simulation.begin_at(q, v)
-        self._clear(None)
-
-    def publish_state(self) -> None:
-        """Publish the present state and poses."""
-        self._publish_state()
-        self._publish_poses()
+        for robot in self.robots:
+            robot.start(restarts)
 
     def step(self) -> None:
         """Apply the received commands, advance one time step, and publish the messages that are due."""
         began = time.perf_counter_ns()
-        sim = self.simulation
-        self._actuate()
-        if sim.tick >= self._pushes.next_end:
-            self._pushes.end_due()
-        try:
-            sim.step(1)
-        except SimulationDiverged as error:
-            self._publish("event", Event(kind="diverged", detail=error.line))
-            raise
-        self._measured = None
-        self._clock += self._clock_step
-        for change in sim.take_events():
-            event = Event(kind=change.kind, energy=float(change.energy), part=change.part)
-            event.source, event.target = change.source, change.target
-            event.before, event.after = change.before.tolist(), change.after.tolist()
-            self._publish("event", event)
-        if sim.notices:
-            self._publish_notices()
-        tick = sim.tick
-        if tick % self._poses_every == 0:
-            self._publish_poses()
-        if tick % self._state_every == 0:  # last: controllers can reply while nothing else remains
-            self._publish_state()
-        elif self.milestones.pending:
-            self.milestones.update(sim.time, sim.readings.position)
+        for robot in self.robots:
+            robot.step()
         if self.steps_left:
             self.steps_left -= 1
-        if tick == self._last_tick:
+        if self.simulation.tick == self._last_tick:
             self._rest("stopped")
         self.step_times.add(time.perf_counter_ns() - began)
+
+    def publish_state(self) -> None:
+        """Publish the present states and poses."""
+        for robot in self.robots:
+            robot.publish_state()
+
+    def publish_events(self, events: Iterable[Event]) -> None:
+        """Publish events with the present simulation time, for every robot."""
+        found = list(events)
+        for robot in self.robots:
+            robot.messages.events(found)
+
+    def forget(self, source: str) -> None:
+        """Record that a node left, so that other nodes may command its actuators. May be called from any thread."""
+        for robot in self.robots:
+            robot.commands.forget(source)
 
     def restart_pace(self) -> None:
         """Begin anew to measure the real-time factor."""
@@ -239,11 +205,11 @@ class SimServer:
         if self.runs:
             self.pace.run(self.time)
 
-    # -- snapshots
+    # -- snapshots of a run
 
     def next_snapshot(self, tick: int) -> int:
-        """First tick at or after `tick` at which a snapshot is taken."""
-        return next_snapshot(tick, self.plan.sim.snapshot_s, self._step_s)
+        """First tick at or after `tick` at which a snapshot is taken. Runs of several robots take no snapshots."""
+        return NEVER if self.plan.simulations else next_snapshot(tick, self.plan.sim.snapshot_s, self.plan.sim.step_s)
 
     def publish_snapshot(
         self,
@@ -257,30 +223,10 @@ class SimServer:
         waiting  {name of a node: messages that the node has not received yet}
         links    state of the simulated communication links; None for a run without them
         """
-        server = self.run_state()
-        server["stamps"][self._topics["snapshot"]] = self._stamper.last.get(self._topics["snapshot"], 0) + 1
-        run = RunState(tick=self.tick, server=server, nodes=dict(nodes), waiting=waiting_plain(waiting), links=links)
-        self._publish("snapshot", Snapshot(tick=self.tick, data=run.encode()))
-
-    def run_state(self) -> dict[str, Any]:
-        """State of the server as plain data, taken after the nodes have run and before the simulation advances."""
-        too_large = self.simulation.step_too_large
-        return {
-            "simulation": self.simulation.snapshot().to_plain(),
-            "step_too_large": None if too_large is None else dataclasses.asdict(too_large),
-            "stamps": self._stamper.last,
-            "clock": self._clock,
-            "energy": [self._energy_at_start, self._energy_drift],
-            "actuation": self.actuation.to_plain(),
-            "pushes": self._pushes.to_plain(),
-            "emergency": self.emergency,
-            "events": self._command_events.to_plain(),
-            "milestones": self.milestones.to_plain(),
-            "inbox": [(source, encode(command)) for source, command in self._inbox],
-        }
+        self.robots[0].publish_snapshot(nodes, waiting, links)
 
     def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:
-        """Continue from `state`, a result of `run_state`, without publishing anything.
+        """Continue from `state`, a result of `RobotSimulation.run_state`, without publishing anything.
 
         Statistics of the actuator loads, timings and counts of exceeded limits begin anew.
 
@@ -289,118 +235,20 @@ class SimServer:
         ahead   number of time steps from the snapshot to the first published state. These steps do not count as the
                 single steps that users have requested.
 
-        Raises ValueError with a one-line message for an invalid state.
+        Raises ValueError with a one-line message for an invalid state, and for a run of several robots.
         """
+        if self.plan.simulations:
+            raise ValueError(
+                "a run of several robots takes no snapshots, so it cannot continue from a recording; start a new run"
+            )
         steps_left = self.steps_left
-        self._put({**state["simulation"], "servos": state["actuation"]["servos"]})
-        too_large = state["step_too_large"]
-        self.simulation.step_too_large = None if too_large is None else StepTooLarge(**too_large)
-        self.simulation.take_notices()
-        self._clear(state["actuation"]["servos"])
+        self.robots[0].restart(state, stamps)
+        self._jumped()
         self.steps_left = steps_left + ahead if steps_left else 0
-        if stamps:
-            self._stamper.resume(state["stamps"])
-        self.round_trips.seq = self._stamper.last.get(self._topics["state"], 0)
-        self._restored_seq = 0 if stamps else state["stamps"].get(self._topics["state"], 0)
-        self._clock = state["clock"]
-        self._energy_at_start, self._energy_drift = state["energy"]
-        self.actuation.from_plain(state["actuation"])
-        self._pushes.restore(state.get("pushes"))
-        self.emergency = state.get("emergency", "")
-        self._command_events.from_plain(state["events"])
-        self.milestones.from_plain(state["milestones"])
-        topic = f"{self.robot}/command"
-        self._inbox.extend((source, decode(topic, payload, JointCommand)) for source, payload in state["inbox"])
-        if self.state == "running" and (self.actuation.safe or self.emergency):
-            self.state = "safe"
 
     def repeat(self, action: Event) -> None:
-        """Repeat an action of a user in the recorded run.
-
-        A recorded pause or resumption does not pause or resume this simulation; it is only published as an event.
-
-        action  event that logged the action; its kind is one of ACTIONS
-        """
-        if action.kind == "push":
-            given = msgspec.json.decode(action.new)
-            if not any(given["force"]):
-                del given["duration_s"]  # 0: the event logs the end of a push
-            self._push(body=action.part, **given)
-        elif action.kind == "set":
-            self._set({action.key: msgspec.json.decode(action.new)})
-        elif action.kind == "estop":
-            self._emergency_stop(action.new)
-        elif action.kind == "estop_released":
-            self._release()
-        else:
-            self.publish_events([Event(kind=action.kind)])
-
-    # -- commands
-
-    def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
-        """Receive a command from a node. The command takes effect in the next time step.
-
-        timed  whether to measure the round-trip time of the command; false for a command that a simulated link delayed
-        """
-        if timed and command.state_seq is not None:
-            self.round_trips.answered(command.state_seq)
-        self._inbox.append((source.removeprefix(self._within), command))
-
-    def forget(self, source: str) -> None:
-        """Record that a node left, so that other nodes may command its actuators. May be called from any thread."""
-        source = source.removeprefix(self._within)
-        self.actuation.forget(source)
-        if source in self._granted:
-            self._granted.remove(source)
-        self._command_events.gone.append(source)
-
-    def refuse(self, topic: str, reason: str) -> None:
-        """Count and report an invalid command message."""
-        self.refusals.refuse(topic, reason)
-
-    def _actuate(self) -> None:
-        """Apply the received commands, check the watchdogs, and set the efforts of this time step."""
-        actuation, events, joints, inbox = self.actuation, self._command_events, self._joints, self._inbox
-        while inbox:
-            source, command = inbox.popleft()
-            state_seq, objection = command.state_seq, self.emergency
-            if state_seq and self.round_trips.seq - state_seq > self._fresh:
-                objection = self._too_old(state_seq)
-            elif state_seq and state_seq > max(self.round_trips.seq, self._restored_seq):
-                newest = self.round_trips.seq
-                objection = (
-                    f"replies to state {state_seq}, and the newest state is {newest}; give the seq of a received state"
-                )
-            if reason := actuation.accept(source, command, joints, self._clock, objection):
-                self.refuse(f"{self.robot}/command", reason)
-                self.publish_events(events.refused(source, reason, self.time))
-            else:
-                events.accepted(source)
-        if actuation.by_hand and time.monotonic() > self._hand_until:
-            self._give_back()
-        if events.gone or events.cut:
-            self.publish_events(events.departures(self.time))
-        # no watchdog can trip earlier; most steps skip this
-        if self._watchdog_s is not None and self._clock - actuation.commanded_at > self._watchdog_s:
-            for source in actuation.watch(joints, self._clock):
-                self.publish_events([events.silent(source, self.time)])
-        if self.state in ("running", "safe"):
-            self.state = "safe" if actuation.safe or self.emergency else "running"
-        actuation.drive(joints)
-
-    def _joints(self) -> tuple[Any, Any]:
-        """(positions, velocities) of the joints at the present tick. They are computed at the first call in a tick."""
-        if self._measured is None:
-            self._measured = self.simulation.readings.motion()
-        return self._measured
-
-    def _too_old(self, state_seq: int) -> str:
-        """Reason to refuse a command because it replies to a state that is too old; "" to accept the command.
-
-        state_seq  sequence number of the state to which the command replies
-        """
-        age_s = (self.round_trips.seq - state_seq) * self._state_every * self._step_s
-        return too_old(age_s, math.inf if self._watchdog_s is None else self._watchdog_s, self.speed)
+        """Repeat an action of a user in the recorded run, see `RobotSimulation.repeat`."""
+        self.robots[0].repeat(action)
 
     # -- services
 
@@ -411,43 +259,32 @@ class SimServer:
             raise ValueError(f"the simulation has no service {name!r}; its services are {', '.join(SERVICES)}")
         if name in ("set", "set_parameters"):
             return self._set(args)
-        takes = {
-            "pause": ["last"],
-            "resume": ["first"],
-            "step": ["n"],
-            "speed": ["x"],
-            "restore": ["state"],
-            "estop": ["reason"],
-            "hand_command": ["mode", "name", "value"],
-            "take_over": ["node", "topic"],
-            "push": ["body", "force", "point", "duration_s"],
-        }.get(name, [])
-        known_names(args, takes, name)
+        known_names(args, SERVICES[name], name)
         return self._services[name](**args)
 
     def _pause(self, last: Any = False) -> None:
         self._pause_requested = True
-        if self.state in ("running", "safe") and not last:
-            self._publish("event", Event(kind="pause"))
-        if self.state != "stopped":
+        if self._phase == "running" and not last:
+            self.publish_events([Event(kind="pause")])
+        if self._phase != "stopped":
             self._rest("paused")
 
     def _resume(self, first: Any = False) -> None:
         if first and self._pause_requested:
             return
         self._pause_requested = False
-        if self.state == "stopped":
+        if self._phase == "stopped":
             raise ValueError(f"resume: the run ended at duration_s, t = {self.time:g} s; call the service reset first")
-        if self.state == "paused":
+        if self._phase == "paused":
             self.pace.run(self.time)
-            self.state = "running"
+            self._phase = "running"
             if not first:
-                self._publish("event", Event(kind="resume"))
+                self.publish_events([Event(kind="resume")])
 
     def _take_steps(self, n: Any = 1) -> None:
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
             raise ValueError(f"step: the argument 'n' is {n!r}; it must be a whole number of at least 1")
-        if self.state != "paused":
+        if self._phase != "paused":
             raise ValueError(f"step: the simulation is {self.state}; call the service pause first")
         if not self.steps_left:
             self.pace.run(self.time)
@@ -458,92 +295,65 @@ class SimServer:
             raise ValueError(
                 f"speed: the argument 'x' is {x!r}; it must be a number from {SPEED_MIN:g} to {SPEED_MAX:g}"
             )
-        if not self._realtime:
+        if self.plan.sim.mode != "realtime":
             raise ValueError(
                 f"speed: the launch runs in mode {self.plan.sim.mode!r}, but the speed can be set in mode 'realtime' "
                 'only; set mode = "realtime" in [sim] of the launch file'
             )
         if x != self.speed:
-            self._publish("event", Event(kind="speed", old=f"{self.speed:g}", new=f"{x:g}"))
+            self.publish_events([Event(kind="speed", old=f"{self.speed:g}", new=f"{x:g}")])
         self.speed = float(x)
-        self._clock_step = self._step_s / max(self.speed, 1.0)
+        for robot in self.robots:
+            robot.commands.set_speed(self.speed)
         self.restart_pace()
 
-    def _push(self, **args: Any) -> None:
-        """Apply an external force to a body for a given time, and publish an event about the force."""
-        self.publish_events([self._pushes.push(**args)])
+    def _push(self, body: Any = None, **args: Any) -> None:
+        """Push a body. In a plan with namespaces, its name begins with the namespace, as in "left/arm"."""
+        if not self.plan.simulations:
+            self.robots[0].push(body=body, **args)
+            return
+        namespace, _, name = str(body).rpartition("/")
+        if namespace not in self._robots:
+            raise ValueError(
+                f"push: the argument 'body' is {body!r}; it must begin with a namespace and a slash, and the "
+                f"namespaces are {', '.join(self._robots)}"
+            )
+        self._robots[namespace].push(body=name, **args)
 
     def _hand_command(self, mode: Any = "effort", name: Any = None, value: Any = None) -> list[str]:
-        """Command actuators as a user, in place of the nodes, from the next time step on.
+        """Command actuators as a user, see `CommandHandler.command_by_hand`.
 
-        Returns the names of all actuators that a user commands. Nodes' commands to these actuators have no effect
-        until the service `give_back` is called, or until HAND_S seconds have passed since the last call of
-        `hand_command`.
+        In a plan with namespaces, the name of an actuator begins with the namespace, as in "left/arm". A call without
+        names renews the present commands of the user to all robots.
         """
-        if not self._realtime:
-            raise ValueError(
-                f"hand_command: the launch runs in mode {self.plan.sim.mode!r}, but a user can command actuators in "
-                "mode 'realtime' only; set mode = \"realtime\" in [sim] of the launch file"
-            )
-        if self.emergency:
-            raise ValueError(
-                f"hand_command: the actuators are stopped ({self.emergency}); release the emergency stop first "
-                "with the service 'release'"
-            )
-        try:
-            command = msgspec.convert({"mode": mode, "name": name or [], "value": value or []}, JointCommand)
-        except msgspec.ValidationError as error:
-            raise ValueError(f"hand_command: {error}; pass mode, name = [actuators] and value = [numbers]") from None
-        if len(command.name) != len(command.value) or not all(map(math.isfinite, command.value)):
-            raise ValueError(
-                f"hand_command: the argument 'value' is {command.value}; pass a list with one finite number for each "
-                f"entry of the argument 'name', whose length is {len(command.name)}"
-            )
-        self._hand_until = time.monotonic() + HAND_S
-        if command.name and (added := self.actuation.command_by_hand(command, self._joints, self._clock)):
-            self.publish_events([Event(kind="hand", detail=f"a user now commands {', '.join(added)}")])
-        return sorted(self.actuation.by_hand)
+        if not self.plan.simulations:
+            return self.robots[0].commands.command_by_hand(mode, name, value)
+        names, values, found = name or [], value or [], []
+        for namespace, robot in self._robots.items():
+            places = [place for place, each in enumerate(names) if str(each).rpartition("/")[0] == namespace]
+            if places or not names:
+                own = [names[k].rpartition("/")[2] for k in places]
+                by_hand = robot.commands.command_by_hand(mode, own, [values[k] for k in places[: len(values)]])
+                found += [joined(namespace, each) for each in by_hand]
+        return found
 
     def _give_back(self) -> None:
-        """End the user's commands to actuators, so that nodes can command these actuators again."""
-        if names := self.actuation.give_back(self._joints):
-            self.publish_events([Event(kind="hand_back", detail=f"the user no longer commands {', '.join(names)}")])
+        for robot in self.robots:
+            robot.commands.give_back()
 
     def _take_over(self, node: Any = None, topic: Any = None) -> list[str]:
         """Allow a node outside of the plan to publish commands; return the actuators that it may command now."""
-        commands = f"{self.robot}/command"
-        if not isinstance(node, str) or not node or topic != commands:
+        if not isinstance(node, str) or not node or topic not in self.commands:
             raise ValueError(
                 f"take_over: the arguments 'node' and 'topic' are {node!r} and {topic!r}; pass the name of the node "
-                f"and the topic {commands!r}"
+                f"and the topic {' or '.join(map(repr, self.commands))}"
             )
-        if self.plan.sim.mode == "lockstep":
-            raise ValueError(
-                "in lockstep the simulation accepts commands only from nodes of its launch file; add the node there"
-            )
-        source = node.removeprefix(self._within)
-        try:
-            free = self.actuation.free_actuators(source)
-        except ValueError as error:
-            self.refuse(commands, str(error))
-            raise
-        if source not in self._granted:
-            self._granted.append(source)
-            line = f"node {source!r} may now command {', '.join(free)}"
-            self._publish("event", Event(kind="take_over", node=source, detail=line))
-        return free
+        return self.commands[topic].grant(node)
 
     def _emergency_stop(self, reason: Any = "") -> str:
         """Put all actuators into their safe mode now, and refuse commands until the service `release` is called."""
-        if not self.emergency:
-            self.emergency = str(reason)[:200] or "emergency stop"
-            self._give_back()
-            self.actuation.make_safe(self._joints)
-            self._command_events.safe_since = self.time
-            if self.state == "running":
-                self.state = "safe"
-            line = f"{self.emergency}: {self.plan.sim.safe_mode}"
-            self._publish("event", Event(kind="estop", new=self.emergency, detail=line))
+        for robot in self.robots:
+            robot.commands.stop(str(reason))
         return f"safe mode {self.plan.sim.safe_mode}"
 
     def _release(self) -> str:
@@ -551,197 +361,134 @@ class SimServer:
 
         Returns a text that states whether there was an emergency stop.
         """
-        if not self.emergency:
-            return NOTHING_STOPPED
-        self.emergency = ""
-        self._publish("event", Event(kind="estop_released"))
-        return RELEASED
+        released = [robot.commands.release() for robot in self.robots]
+        return RELEASED if any(released) else NOTHING_STOPPED
 
     def _reset(self) -> None:
-        self.simulation.reset()
-        self._pushes.restore()
-        self._after_jump("reset")
+        for robot in self.robots:
+            robot.reset()
+        self._jumped("reset")
         self.step_times.clear()
-        self.round_trips.times.clear()
-
-    def _snapshot(self) -> dict[str, Any]:
-        state = self.simulation.snapshot().to_plain()
-        own = {"servos": self.actuation.servos.to_plain(), "pushes": self._pushes.to_plain()}
-        return {**state, **own, "robot": self.robot}
 
     def _restore(self, state: Any = None) -> None:
-        if not isinstance(state, dict):
+        states = state if self.plan.simulations else dict.fromkeys(self._robots, state)
+        if not isinstance(states, dict) or set(states) != set(self._robots):
             raise ValueError(
-                "restore: the argument 'state' is missing or is not a table; pass a result of the service snapshot"
+                "restore: the argument 'state' must be a table with one snapshot for each namespace; pass a table with "
+                f"the keys {', '.join(self._robots)}"
             )
-        if (robot := state.get("robot", self.robot)) != self.robot:
-            raise ValueError(
-                f"restore: the snapshot is of robot {robot!r}, but this simulation is of robot {self.robot!r}; "
-                "pass a snapshot of the same robot"
-            )
-        self._put(state)
-        self._after_jump("restore", servos=state.get("servos"))
-        self._pushes.restore(state.get("pushes"))
-
-    def _put(self, state: dict[str, Any]) -> None:
-        """Set the simulation and the servos to the state of a snapshot.
-
-        Raises ValueError with a one-line message for an invalid state. The simulation and the servos are then
-        unchanged.
-        """
-        servos = self.actuation.servos
-        before = servos.to_plain()
+        before = {name: robot.snapshot() for name, robot in self._robots.items()}
         try:
-            if "servos" in state:
-                servos.from_plain(state["servos"])
-            self.simulation.restore(State.from_plain(state))
-        except (InvalidRequest, TypeError, ValueError, OverflowError) as error:
-            servos.from_plain(before)
-            raise ValueError(f"restore: {error}") from None
+            for name, robot in self._robots.items():
+                robot.restore(states[name])
+        except ValueError:
+            for name, robot in self._robots.items() if self.plan.simulations else ():
+                robot.restore(before[name])
+            raise
+        self._jumped("restore")
+
+    def _jumped(self, kind: str = "") -> None:
+        """Continue after the states of the robots were replaced.
+
+        kind  kind of the event that is published with the new states, "reset" or "restore"; "" publishes nothing
+        """
+        if self._phase == "stopped":
+            self._phase = "paused"
+        self.steps_left = 0
+        self.restart_pace()
+        for robot in self.robots if kind else ():
+            robot.messages.events([Event(kind=kind)])
+            robot.publish_state()
 
     def _set(self, args: dict[str, Any]) -> dict[str, float]:
+        """Set tunable parameters, and return all of them."""
         for key, value in args.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise ValueError(f"set: the parameter {key} is {value!r}; it must be a finite number")
-        before = self.simulation.parameters
-        self.simulation.set_parameters(args)
-        self.publish_events(changes(self.name, before, self.simulation.parameters))
-        return self.simulation.parameters
+        if not self.plan.simulations:
+            self.robots[0].set_parameters(args)
+            return self.robots[0].simulation.parameters
+        known = self._by_full_name(lambda robot: robot.simulation.parameters)
+        for key in (key for key in args if key not in known):
+            raise ValueError(
+                f"set: there is no parameter {key!r}{did_you_mean(key, known)}; use one of {', '.join(known)}"
+            )
+        for namespace, robot in self._robots.items():
+            own = {name: args[key] for name in robot.simulation.parameters if (key := joined(namespace, name)) in args}
+            if own:
+                robot.set_parameters(own)
+        return self._by_full_name(lambda robot: robot.simulation.parameters)
 
-    def _after_jump(self, kind: str, servos: dict[str, Any] | None = None) -> None:
-        """Discard commands and statistics after a reset or a restore. Then publish an event and the new state.
+    def _of_each(self, value: Callable[[RobotSimulation], Any]) -> Any:
+        """The value of the only robot, or {namespace: value} in a plan with namespaces."""
+        values = {namespace: value(robot) for namespace, robot in self._robots.items()}
+        return values if self.plan.simulations else next(iter(values.values()))
 
-        kind    kind of the event, "reset" or "restore"
-        servos  state of the servos from a snapshot; None after a reset
-        """
-        self._clear(servos)
-        self._publish("event", Event(kind=kind))
-        self.publish_state()
-
-    def _clear(self, servos: dict[str, Any] | None) -> None:
-        """Discard commands, reached milestones and statistics after a reset, a restore or a restart.
-
-        servos  state of the servos from a snapshot; None after a reset
-        """
-        if self.state == "stopped":
-            self.state = "paused"
-        self.steps_left = 0
-        self._measured = None
-        self._inbox.clear()
-        self.actuation.discard_commands(
-            self.simulation.snapshot().u, servos
-        )  # a restored run continues with its efforts
-        self._command_events.clear()
-        if self.state == "safe":
-            self.state = "running"
-        self.milestones.clear()
-        self.restart_pace()
-        self._energy_at_start = self.simulation.energy()
-        self._energy_drift = 0.0
-
-    def _parameter_limits(self) -> dict[str, dict[str, Any]]:
-        """{tunable parameter: table with its `unit` and its inclusive limits `low` and `high`}.
-
-        The limit `low` or `high` is None for a parameter without this limit.
-        """
+    def _by_full_name(self, table: Callable[[RobotSimulation], Mapping[str, Any]]) -> dict[str, Any]:
+        """{name with namespace: value} of the tables {name: value} of all robots."""
         return {
-            each.name: {
-                "unit": each.unit,
-                "low": each.least if math.isfinite(each.least) else None,
-                "high": each.most if math.isfinite(each.most) else None,
-            }
-            for each in self.simulation.system.mechanism.tunables
+            joined(space, name): value for space, robot in self._robots.items() for name, value in table(robot).items()
         }
 
-    def _rest(self, state: str) -> None:
+    def _rest(self, phase: str) -> None:
         self.pace.rest(self.time)
-        self.state = state
+        self._phase = phase
         self.steps_left = 0
 
-    # -- published messages
+    # -- status
 
     def status(self) -> dict[str, Any]:
-        """Status of the simulation as plain data, in SI units."""
-        phi, phidot = self.simulation.peak_violation()
-        return {
+        """Status as plain data, in SI units. In a plan with namespaces, `simulations` has the status of each robot."""
+        common = {
             "time": self.time,
             "tick": self.tick,
             "mode": self.plan.sim.mode,
             "state": self.state,
-            "constraint_mode": self.simulation.constraint_mode if self.simulation.system.mechanism.changes else None,
             "speed": self.speed,
             "real_time_factor": self.pace.factor(self.time),
             "processor_share": self.pace.processor_share,
-            **self.timing(),
+            **self._step_timing(),
             "step_histogram": self.step_times.histogram(),
-            **self.actuation.status(),
-            "peak_phi": phi,
-            "peak_phidot": phidot,
-            "substeps": self.simulation.substeps,
-            "peak_solve_residual": self.simulation.peak_solve_residual(),
-            "energy": self.simulation.energy(),
-            "energy_drift": self._energy_drift,
-            "milestones": dict(self.milestones.reached),
-            "granted": sorted(self._granted),
-            "safe_since": self._command_events.safe_since if self.actuation.safe else None,
-            "emergency_stop": self.emergency,
-            "step_too_large": too_large.line if (too_large := self.simulation.step_too_large) else "",
-            "energy_departure": self.simulation.energy_ledger.departed,
-            "largest_departure": self.simulation.energy_ledger.largest,
         }
+        each = {name: robot.status() for name, robot in self._robots.items()}
+        if not self.plan.simulations:
+            return {**common, **each[self.plan.sim.namespace]}
+        statuses = list(each.values())
+        merged = dict(statuses[0])
+        merged |= {key: max((s[key] for s in statuses if s[key] is not None), default=None) for key in LARGEST}
+        merged |= {key: sum(status[key] for status in statuses) for key in SUMS}
+        merged |= {key: next((s[key] for s in statuses if s[key]), statuses[0][key]) for key in FIRST}
+        merged |= {key: {joined(n, k): v for n, s in each.items() for k, v in s[key].items()} for key in TABLES}
+        merged |= {key: [joined(name, each) for name, s in each.items() for each in s[key]] for key in LISTS}
+        merged["commanded_by"] = {name: status["commanded_by"] for name, status in each.items()}
+        simulations = {name: {**common, **status, "state": self._state_of(name)} for name, status in each.items()}
+        return {**common, **merged, "simulations": simulations}
+
+    def _state_of(self, namespace: str) -> str:
+        safe = self._phase == "running" and self._robots[namespace].commands.safe
+        return "safe" if safe else self._phase
 
     def timing(self) -> dict[str, float | None]:
-        """Median, 99 % quantile and maximum (s) of the computing time of a time step, and of the round-trip time from a
-        published state to the command that replies to this state. A value is None if nothing was measured."""
+        """Median, 99 % quantile and maximum (s) of the computing time of a time step of all robots together, and of the
+        round-trip time from a published state to the command that replies to this state.
+
+        A value is None if nothing was measured. A round-trip quantile is the largest of the robots' quantiles.
+        """
+        each = [robot.messages.round_trips.quantiles() for robot in self.robots]
+        trips = {key: max((t for q in each if (t := q[key]) is not None), default=None) for key in each[0]}
+        return {**self._step_timing(), **trips}
+
+    def _step_timing(self) -> dict[str, float | None]:
         return {
             "step_p50_s": self.step_times.quantile_s(0.50),
             "step_p99_s": self.step_times.quantile_s(0.99),
             "step_max_s": self.step_times.largest_s,
-            "round_trip_p50_s": self.round_trips.times.quantile_s(0.50),
-            "round_trip_p99_s": self.round_trips.times.quantile_s(0.99),
-            "round_trip_max_s": self.round_trips.times.largest_s,
         }
 
     def counters(self) -> dict[str, int]:
-        """Numbers of watchdog trips and of accepted commands."""
-        return {"watchdog_trips": self.actuation.trips, "commands": self.actuation.commands}
-
-    def _publish(self, name: str, message: Message) -> None:
-        message.timestamp = self.simulation.time
-        topic = self._topics[name]
-        self._stamper.stamp(topic, message)
-        try:
-            self.out(topic, encode(message, topic))
-        except WireError as error:
-            self._stamper.take_back(topic)
-            self.refuse(topic, error.reason)
-
-    def _publish_notices(self) -> None:
-        """Publish warnings about the run as events, for example a warning that the time step is too large."""
-        self.publish_events(Event(kind=notice.kind, detail=notice.line) for notice in self.simulation.take_notices())
-
-    def publish_events(self, events: Iterable[Event]) -> None:
-        """Publish events with the present simulation time."""
-        for event in events:
-            self._publish("event", event)
-
-    def _publish_state(self) -> None:
-        seq, payload = self._payloads.state()
-        self.round_trips.sent(seq)
-        self.out(self._topics["state"], payload)
-        readings = self.simulation.readings
-        drift = abs(readings.sums.item(2) - self._energy_at_start)
-        if drift > self._energy_drift:
-            self._energy_drift = drift
-        if self.milestones.pending:
-            self.milestones.update(self.simulation.time, readings.joint_motion[0].item)
-
-    def _publish_poses(self) -> None:
-        self.out(self._topics["body_poses"], self._payloads.poses())
-        if self._beams.names:
-            points = self._beams.points(self.simulation.coordinates).round(DRAWN).ravel().tolist()
-            self._publish("lines", Polylines(name=self._beams.names, count=self._beams.counts, points=points))
-
-
-def _nobody(_topic: str, _payload: bytes) -> None:
-    """Discard a message; `SimServer.out` is this function until the caller of the server sets another one."""
+        """Numbers of watchdog trips and of accepted commands, summed over all robots."""
+        actuations = [robot.actuation for robot in self.robots]
+        return {
+            "watchdog_trips": sum(each.trips for each in actuations),
+            "commands": sum(each.commands for each in actuations),
+        }

@@ -1,31 +1,28 @@
-"""Services of the simulation server, with the help text of each."""
+"""Services of the simulation server, with the names of their arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-SERVICES = {
-    "pause": "stop simulation time; last = true: at the end of a launch, without an event",
-    "resume": "let simulation time run; first = true: only if no user paused it",
-    "step": "n: advance a paused simulation by n steps",
-    "push": "body, force: an external force on a body, 3 numbers, N, world axes; point = 3 numbers, m, in the body's "
-    "frame; duration_s = 0.1",
-    "hand_command": "mode, name, value: command actuators in place of the nodes, with the fields of JointCommand; ends "
-    "3 s after the last call",
-    "give_back": "end all commands of `hand_command`, so that the nodes command these actuators again",
-    "take_over": "node, topic: allow a node outside of the launch file to publish commands on ROBOT/command, for "
-    "actuators that no other node commands",
-    "reset": "set the robot back to its start, and simulation time to zero",
-    "speed": "x: simulated seconds per wall second",
-    "estop": "put all actuators into their safe mode until `release`: reason = text",
-    "release": "end an emergency stop",
-    "snapshot": "the whole state as plain data",
-    "restore": "state: continue from a snapshot; recording: from a point of a recorded run, see `armswing sim restore`",
-    "set": "name = value: tune parameters of the mechanism",
-    "get_parameters": "the tunable parameters of the mechanism",
-    "describe_parameters": "units and limits of the tunable parameters: name = {unit, low, high}",
-    "set_parameters": "the same as set",
-    "describe": "the robot's description",
+SERVICES: dict[str, tuple[str, ...]] = {
+    "pause": ("last",),  # stop simulation time; last = true: at the end of a launch, without an event
+    "resume": ("first",),  # let simulation time run; first = true: only if no user paused it
+    "step": ("n",),  # advance a paused simulation by n steps
+    "push": ("body", "force", "point", "duration_s"),  # an external force on a body, see `Pushes.push`
+    "hand_command": ("mode", "name", "value"),  # command actuators in place of the nodes; ends 3 s after the last call
+    "give_back": (),  # end all commands of `hand_command`, so that the nodes command these actuators again
+    "take_over": ("node", "topic"),  # allow a node outside of the launch file to publish commands on ROBOT/command
+    "reset": (),  # set the robot back to its start, and simulation time to zero
+    "speed": ("x",),  # simulated seconds per wall second
+    "estop": ("reason",),  # put all actuators into their safe mode until `release`
+    "release": (),  # end an emergency stop
+    "snapshot": (),  # the whole state as plain data
+    "restore": ("state",),  # continue from a snapshot; the event loop handles its other argument, `recording`
+    "set": (),  # name = value: tune parameters of the mechanism
+    "get_parameters": (),  # the tunable parameters of the mechanism
+    "describe_parameters": (),  # units and limits of the tunable parameters: name = {unit, low, high}
+    "set_parameters": (),  # the same as set
+    "describe": (),  # the robot's description
 }
 
 

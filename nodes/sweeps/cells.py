@@ -140,13 +140,14 @@ def figures_of(composition: Composition) -> Iterator[tuple[str, Figure]]:
     for name, load in status["loads"].items():
         yield f"load.{name}.peak", _plain(load["peak"])
         yield f"load.{name}.rms", _plain(load["rms"])
-    for part in composition.server.parts:
-        within = f"{part.robot}/" if len(composition.server.parts) > 1 else ""
-        position, velocity = part.simulation.readings.motion()
-        for place, joint in enumerate(part.simulation.system.joint_names):
+    robots = composition.server.robots
+    for robot in robots:
+        within = f"{robot.name}/" if len(robots) > 1 else ""
+        position, velocity = robot.simulation.readings.motion()
+        for place, joint in enumerate(robot.simulation.system.joint_names):
             yield f"position.{within}{joint}", _plain(position[place])
             yield f"velocity.{within}{joint}", _plain(velocity[place])
-        for name, value in part.simulation.outputs().items():
+        for name, value in robot.simulation.outputs().items():
             yield f"output.{within}{name}", _plain(value)
     for name, far in status["beyond_limits"].items():
         yield f"beyond.{name}", _plain(far["position"])

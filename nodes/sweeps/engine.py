@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nodes.plan.key_checks import PlanError
-from nodes.simulation.compose import make_server
+from nodes.simulation.server import SimServer
 from nodes.sweeps.cells import LOST, Row
 from nodes.sweeps.design import Cell, Sweep, plan_with
 from nodes.sweeps.journal import Journal
@@ -147,7 +147,7 @@ def warm_up(sweep: Sweep) -> None:
     """
     logging.getLogger("armswing.compile").setLevel(logging.INFO)
     with contextlib.suppress(PlanError, ValueError, RuntimeError):  # the cells' rows say so
-        make_server(plan_with(sweep, ()), wall_clock=False)
+        SimServer(plan_with(sweep, ()), wall_clock=False)
 
 
 def default_workers() -> int:

@@ -125,8 +125,8 @@ def motion_from(plan: Plan, steps: int, start: Start, system: System, attitudes:
     attitudes  reference attitudes (m, 4) of the spherical and free joints, as for `Batch.peaks`
     """
     with Composition(plan, start=(start.q, start.v), assembled=system) as composition:
-        (part,) = composition.server.parts
-        simulation, read = part.simulation, state_reader(system, attitudes)
+        (robot,) = composition.server.robots
+        simulation, read = robot.simulation, state_reader(system, attitudes)
         turns = bool(system.mechanism.oriented_joints)
 
         def now() -> Array:

@@ -80,7 +80,7 @@ def server_us() -> list[float]:
         begin = time.process_time()
         for answered in range(STEPS):
             command = JointCommand(name=["elbow", "grip_a", "grip_b"], value=[0.0, 1.0, 1.0], state_seq=answered)
-            server.command("bench", command)
+            server.robots[0].commands.receive("bench", command)
             server.step()
         found.append((time.process_time() - begin) / STEPS * 1e6)
     return found

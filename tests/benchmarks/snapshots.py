@@ -21,7 +21,6 @@ from nodes.plan.files.file import load_plan
 from nodes.recording.reader import RecordingFile
 from nodes.simulation.compose import Composition
 from nodes.simulation.server import SimServer
-from nodes.simulation.several import SeveralServers
 
 LAUNCH = Path(__file__).parents[2] / "launch"
 LAUNCHES = {  # launch file, simulated seconds
@@ -38,7 +37,7 @@ BAR = 0.02
 class Timed:
     """A method of the server whose processor time is added up, s."""
 
-    def __init__(self, server: SimServer | SeveralServers, name: str) -> None:
+    def __init__(self, server: SimServer, name: str) -> None:
         self.seconds = 0.0
         self._method = getattr(server, name)
         setattr(server, name, self)

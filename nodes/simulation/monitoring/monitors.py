@@ -36,6 +36,14 @@ class RoundTrips:
         if known == seq:
             self.times.add(time.perf_counter_ns() - sent_ns)
 
+    def quantiles(self) -> dict[str, float | None]:
+        """Median, 99 % quantile and maximum (s), as entries of the status; None if nothing was measured."""
+        return {
+            "round_trip_p50_s": self.times.quantile_s(0.50),
+            "round_trip_p99_s": self.times.quantile_s(0.99),
+            "round_trip_max_s": self.times.largest_s,
+        }
+
 
 class MilestoneWatch:
     """Detects milestones. A milestone is reached when its joint has stayed near its target angle for some time.

@@ -8,10 +8,10 @@ messages was not recorded; the replay uses the order of the file, or another ord
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -33,6 +33,9 @@ from nodes.simulation.replay.comparison import Line, Outcome, Tolerances, compar
 from nodes.simulation.replay.stream import CROSSING_S, Stream
 from nodes.simulation.restart.snapshots import NEVER, LinksState
 from robots.files import located_if_there
+
+if TYPE_CHECKING:
+    from nodes.simulation.commands import CommandHandler
 
 LONGEST_GAP = 10_000_000  # most ticks between two messages
 LAST = 64  # number of messages at the end of a recording that may belong to its last tick
@@ -257,12 +260,12 @@ class _Tick:
 
 class _Recorded:
     """Substitute for the simulation server in the scheduler: each call of `step` publishes the server's recorded
-    messages of one tick.
+    messages of one tick. It ignores commands, because their effect is in the recording, and takes no snapshots.
     """
 
-    def __init__(self, robot: str, step_s: float) -> None:
-        self.robot = robot
-        self.parts, self.publishes = [self], ()
+    commands: Mapping[str, CommandHandler] = {}
+
+    def __init__(self, step_s: float) -> None:
         self.out: Out = _nobody
         self.tick = 0
         self._step_s = step_s
@@ -273,40 +276,19 @@ class _Recorded:
         """Simulation time, s."""
         return self.tick * self._step_s
 
-    def start(self, restarts: bool = False) -> None:
-        """Does nothing: `step` publishes all messages."""
-
     def next_snapshot(self, tick: int) -> int:
-        """A tick that is never reached, as a replay takes no snapshots."""
+        """A tick that is never reached."""
         return NEVER
 
     def publish_snapshot(
-        self,
-        nodes: Mapping[str, bytes],
-        waiting: Mapping[str, Sequence[EncodedMessage]],
-        links: LinksState | None = None,
+        self, nodes: Mapping[str, bytes], waiting: Mapping[str, Sequence[EncodedMessage]], links: LinksState | None
     ) -> None:
-        """Does nothing: a replay takes no snapshots."""
-
-    def restart(self, state: Mapping[str, Any], stamps: bool, ahead: int) -> None:
-        """Does nothing: the messages that `step` publishes already follow from the recorded state."""
-
-    def repeat(self, action: Event) -> None:
-        """Does nothing: the effect of users' actions is in the recording."""
-
-    def publish_events(self, events: Iterable[Event]) -> None:
-        """Does nothing: the recorded events are among the messages that `step` publishes."""
+        """Does nothing."""
 
     def step(self) -> None:
         """Publish the server's messages of this tick."""
         for topic, payload in self.next:
             self.out(topic, payload)
-
-    def command(self, source: str, command: JointCommand, timed: bool = True) -> None:
-        """Does nothing: the effect of commands is in the recording."""
-
-    def refuse(self, topic: str, reason: str) -> None:
-        """Does nothing: the effect of a refused command is in the recording."""
 
 
 class _Others:
@@ -354,7 +336,7 @@ def _from(lines: Sequence[Line], first: int, plan: Plan) -> list[Line]:
 def _in_lockstep(
     lines: Sequence[Line], own: set[Source], plan: Plan, hosted: HostedNode, start: ReplayStart | None = None
 ) -> list[Line]:
-    server, mine, links = _Recorded(hosted.robot, plan.sim.step_s), LocalPort(hosted), links_of(plan)
+    server, mine, links = _Recorded(plan.sim.step_s), LocalPort(hosted), links_of(plan)
     if links is None:
         later = _later(lines, own, plan.sim.robot_name)
         others = [_Others("before"), _Others("after")]

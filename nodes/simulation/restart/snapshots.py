@@ -47,7 +47,7 @@ class LinksState(msgspec.Struct, kw_only=True):
 class RunState(msgspec.Struct, kw_only=True):
     """State of a run at a tick, after the nodes have run.
 
-    server   state of the simulation server, see `SimServer.run_state`
+    server   state of the simulation server, see `RobotSimulation.run_state`
     nodes    {name of a node: state of the node, see `HostedNode.snapshot`}, for the nodes that publish topics
     waiting  {name of a node: messages that the node receives when it next runs}
     links    state of the simulated communication links; None for a run without them

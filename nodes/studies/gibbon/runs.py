@@ -163,7 +163,7 @@ def brachiate(case: Case, spans: Spans) -> dict[str, Any]:
         places, done = [], 0
         for _ in range(round(spans.seconds / SLICE_S)):
             run.step(steps)
-            outputs, counters = run.server.parts[0].simulation.outputs(), controller.counters
+            outputs, counters = run.server.simulation.outputs(), controller.counters
             places.append([run.server.time, *(outputs[place] for place in PLACES)])
             done = counters["hand_overs"]
             held = run.server.time if outputs["hand_a_grips"] and outputs["hand_b_grips"] else held

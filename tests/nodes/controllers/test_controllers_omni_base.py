@@ -46,7 +46,7 @@ class Drive:
         for name, message in self.node.on_message("state", state) or ():
             if isinstance(message, JointCommand):
                 self.commands.append(message)
-                self.server.command("base", message)
+                self.server.robots[0].commands.receive("base", message)
             elif isinstance(message, Encoders):
                 assert name == "encoders"
                 self.encoders.append(message)

@@ -61,7 +61,7 @@ class Bench:
         params = msgspec.convert(self.params, self.kind.Params)
         context = Context("bench", self.plan.sim.robot, STEP_S, params, np.random.default_rng(0), plan=self.plan)
         node.on_start(context)
-        node.on_message("description", self.server.description)
+        node.on_message("description", self.server.robots[0].messages.description)
         return node
 
     def _heard(self, topic: str, payload: bytes) -> None:
@@ -86,7 +86,7 @@ class Bench:
             self.node.on_message("reference", self._reference(message.timestamp))
         for _, command in self.node.on_message(leaf, message) or ():
             if isinstance(command, JointCommand):
-                self.server.command("bench", command, timed=False)
+                self.server.robots[0].commands.receive("bench", command, timed=False)
 
     def _reference(self, now: float) -> JointReference:
         names = ["arm"] if self.plan.sim.robot == "rotary_pendulum" else JOINTS

@@ -64,7 +64,7 @@ def stops(file: str, longest_s: float) -> list[str]:
 
     with compose(plan, carry) as run:
         run.run(min(longest_s, plan.duration_s or longest_s))
-        assert sum(run.server.actuation.status()["commands_taken"].values()) > 0
+        assert sum(run.server.robots[0].actuation.status()["commands_taken"].values()) > 0
     return found
 
 

@@ -198,7 +198,7 @@ def test_services_act_on_all_robots_and_name_their_namespace(two_robots: Path) -
         run.step(10)
         run.request("restore", state=snapshot)
         assert run.server.tick == 10
-        assert {part.tick for part in run.server.parts} == {10}
+        assert {robot.simulation.tick for robot in run.server.robots} == {10}
         with pytest.raises(ValueError, match="for each namespace; pass a table with the keys left, right"):
             run.request("restore", state=snapshot["left"])
         with pytest.raises(ValueError, match="no parameter 'nothing'"):

@@ -32,7 +32,7 @@ def test_a_beam_is_said_as_it_is_deflected_through_the_point_that_hangs_on_it(fo
     for _ in range(100):
         server.step()
     all_lines, all_poses = ([m for m in heard if isinstance(m, kind)] for kind in (Polylines, BodyPoses))
-    description = server.description
+    description = server.robots[0].messages.description
     bodies = [body.name for body in description.bodies]
     assert len(all_lines) == len(all_poses) > 5
     for lines, poses in zip(all_lines, all_poses, strict=True):

@@ -25,7 +25,7 @@ class Served:
         self.server.request("resume", {"first": True})
 
     def command(self, source: str = "controller", **values: float) -> None:
-        self.server.command(source, JointCommand(name=list(values), value=list(values.values())))
+        self.server.robots[0].commands.receive(source, JointCommand(name=list(values), value=list(values.values())))
 
     def step(self, n: int = 1) -> None:
         for _ in range(n):
@@ -131,7 +131,7 @@ def test_a_reset_closes_the_hands_that_held_at_the_start() -> None:
 
 
 def test_the_description_lists_grippers_units_and_the_force_in_each_hand() -> None:
-    description = Served(parameters={"line": "bars", "bars": 5}).server.description
+    description = Served(parameters={"line": "bars", "bars": 5}).server.robots[0].messages.description
     grippers = {a.name: (a.joint, a.unit, a.modes) for a in description.actuators if a.name.startswith("grip")}
     assert grippers == {"grip_a": ("", "1", ["effort"]), "grip_b": ("", "1", ["effort"])}
     units = dict(zip(description.outputs, description.output_units, strict=True))

@@ -259,7 +259,7 @@ def settles(gain: np.ndarray, delay_ms: float) -> bool:
             peak = 0.0
             for _ in range(25):
                 run.step(20)
-                peak = max(peak, abs(run.server.parts[0].simulation.joints()[0][1] - math.pi))
+                peak = max(peak, abs(run.server.simulation.joints()[0][1] - math.pi))
             largest.append(peak)
         return largest[-1] < largest[7]
 

@@ -76,7 +76,7 @@ def test_each_hears_the_state_and_what_earlier_ones_said_in_this_step(make_plan:
     first = Told("first", ["state", "reference"], say)
     second = Told("second", ["state", "reference"])
     scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [first, second])
-    scheduler.start()
+    scheduler.server.start()
     for _ in range(2):
         scheduler.step()
     assert [heard for _, heard in first.turns] == [["state1"], ["state2"]]  # its own word does not come back
@@ -87,7 +87,7 @@ def test_an_earlier_participant_hears_a_later_one_in_the_next_step(make_plan: Ma
     early = Told("early", ["reference"])
     late = Told("late", [], encoded(JointReference, "rotary_pendulum/reference"))
     scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [early, late])
-    scheduler.start()
+    scheduler.server.start()
     for _ in range(3):
         scheduler.step()
     assert [heard for _, heard in early.turns] == [[], ["reference1"], ["reference2"]]
@@ -98,7 +98,7 @@ def test_a_slower_participant_hears_the_latest_state_and_every_reference(make_pl
     slow = Told("slow", ["state", "reference"], decimation=3)
     recorder = Told("recorder", ["state"], decimation=3, lossless=True)
     scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [talker, slow, recorder])
-    scheduler.start()
+    scheduler.server.start()
     for _ in range(4):
         scheduler.step()
     assert slow.turns[1] == (
@@ -115,7 +115,7 @@ def test_a_slower_participant_hears_every_message_of_a_users_topic(make_plan: Ma
     talker = Told("talker", [], encoded(JointReference, "rotary_pendulum/gripper_state"))
     slow = Told("slow", ["gripper_state"], decimation=3)
     scheduler = Scheduler(SimServer(make_plan(mode="lockstep")), [talker, slow])
-    scheduler.start()
+    scheduler.server.start()
     for _ in range(4):
         scheduler.step()
     assert slow.turns[1][1] == ["gripper_state2", "gripper_state3", "gripper_state4"]
@@ -127,7 +127,7 @@ def test_a_command_acts_in_the_step_it_is_given_in(make_plan: MakePlan) -> None:
     command = encode(JointCommand(name=["arm"], value=[0.02]))
     server = SimServer(make_plan(mode="lockstep"))
     scheduler = Scheduler(server, [Told("c", ["state"], lambda _: [("rotary_pendulum/command", command)])])
-    scheduler.start()
+    scheduler.server.start()
     scheduler.step()
     assert server.simulation.joints()[2][0] == 0.02
 
@@ -135,7 +135,7 @@ def test_a_command_acts_in_the_step_it_is_given_in(make_plan: MakePlan) -> None:
 def test_a_command_that_is_none_is_refused_and_the_run_goes_on(make_plan: MakePlan) -> None:
     server = SimServer(make_plan(mode="lockstep"))
     scheduler = Scheduler(server, [Told("c", [], lambda _: [("rotary_pendulum/command", b"\xc1")])])
-    scheduler.start()
+    scheduler.server.start()
     scheduler.step()
     assert (server.tick, server.refusals.count) == (1, 1)
 

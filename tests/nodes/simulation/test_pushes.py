@@ -58,7 +58,7 @@ def test_a_snapshot_within_a_push_continues_it(how: str, pushable: tuple[SimServ
     server.request("push", PUSH)
     for _ in range(7):
         server.step()
-    snapshot, run = server.request("snapshot", {}), server.run_state()
+    snapshot, run = server.request("snapshot", {}), server.robots[0].run_state()
     for _ in range(30):
         server.step()
     wanted = server.simulation.state.q.tobytes()

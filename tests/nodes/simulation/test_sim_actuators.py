@@ -44,21 +44,21 @@ def test_actuators_with_servos_take_velocities_and_positions(arm_plan: MakePlan,
     server, ear = started(arm_plan())
     description = ear.all(Description)[0].actuators[0]
     assert (description.modes, description.velocity_limit) == (["effort", "velocity", "position"], 2.0)
-    server.command("hand", commanded("position", elbow_motor=0.5))
-    server.command("hand", commanded("velocity", shoulder_motor=-0.2))
+    server.robots[0].commands.receive("hand", commanded("position", elbow_motor=0.5))
+    server.robots[0].commands.receive("hand", commanded("velocity", shoulder_motor=-0.2))
     for _ in range(2000):
         server.step()
     state = ear.state()
     assert state.position[1] == pytest.approx(0.5, abs=0.02)
     assert state.velocity == [pytest.approx(-0.2, abs=0.01), pytest.approx(0.0, abs=0.01)]
-    server.command("hand", commanded("effort", shoulder_motor=0.0, elbow_motor=0.0))
+    server.robots[0].commands.receive("hand", commanded("effort", shoulder_motor=0.0, elbow_motor=0.0))
     server.step()
     assert ear.state().effort == [0.0, 0.0]
 
 
 def test_a_snapshot_holds_what_the_servos_were_told(arm_plan: MakePlan, started: Started) -> None:
     server, ear = started(arm_plan())
-    server.command("hand", commanded("velocity", shoulder_motor=0.7))
+    server.robots[0].commands.receive("hand", commanded("velocity", shoulder_motor=0.7))
     for _ in range(100):
         server.step()
     snapshot = msgspec.msgpack.decode(msgspec.msgpack.encode(server.request("snapshot", {})))
@@ -92,7 +92,7 @@ def test_a_commanded_velocity_is_that_of_the_next_state(
     monkeypatch.setitem(registry.BUILTIN, "cart", lambda: cart)
     server, ear = started(Plan(name="p", sim=SimPlan(robot="cart", mode="lockstep", stabilizer=stabilizer)))
     for command in (1.0, 1.0, 0.0, -0.3):
-        server.command("hand", commanded("effort", speed=command))
+        server.robots[0].commands.receive("hand", commanded("effort", speed=command))
         server.step()
         assert ear.state().velocity == [pytest.approx(command, abs=1e-9)]
     snapshot = server.request("snapshot", {})
@@ -110,26 +110,26 @@ def test_each_actuator_has_its_own_commander_and_silence_of_one_makes_its_own_sa
 ) -> None:
     server, ear = started(arm_plan(watchdog_ms=5.0))
     server.request("resume", {})
-    server.command("upper", commanded("effort", shoulder_motor=1.0))
+    server.robots[0].commands.receive("upper", commanded("effort", shoulder_motor=1.0))
     for _ in range(20):
-        server.command("lower", commanded("effort", elbow_motor=2.0))
+        server.robots[0].commands.receive("lower", commanded("effort", elbow_motor=2.0))
         server.step()
     assert (server.state, ear.state().effort) == ("safe", [0.0, 2.0])
     assert server.status()["commanded_by"] == "lower"
-    server.command("lower", commanded("effort", elbow_motor=3.0))
-    server.command("other", commanded("effort", shoulder_motor=0.5, elbow_motor=0.5))
+    server.robots[0].commands.receive("lower", commanded("effort", elbow_motor=3.0))
+    server.robots[0].commands.receive("other", commanded("effort", shoulder_motor=0.5, elbow_motor=0.5))
     server.step()
     assert ear.state().effort == [0.0, 3.0]
     assert "'lower' has" in server.status()["commands_refused"]["other"]["reason"]
-    server.command("upper", commanded("effort", shoulder_motor=1.5))
+    server.robots[0].commands.receive("upper", commanded("effort", shoulder_motor=1.5))
     server.step()
-    assert (server.state, ear.state().effort, server.actuation.trips) == ("running", [1.5, 3.0], 1)
+    assert (server.state, ear.state().effort, server.robots[0].actuation.trips) == ("running", [1.5, 3.0], 1)
 
 
 def test_loads_are_peak_and_root_mean_square_of_what_was_applied(arm_plan: MakePlan, started: Started) -> None:
     server, _ = started(arm_plan())
     for effort in (3.0, -4.0, 0.0, 0.0):
-        server.command("hand", commanded("effort", shoulder_motor=effort))
+        server.robots[0].commands.receive("hand", commanded("effort", shoulder_motor=effort))
         server.step()
     load = server.status()["loads"]["shoulder_motor"]
     assert load == {"peak": 4.0, "rms": pytest.approx(2.5), "limit": 40.0, "unit": "N m"}
@@ -144,11 +144,11 @@ def test_a_position_beyond_a_joints_limits_is_cut_and_said_once() -> None:
     events: list[Event] = []
     server.out = lambda topic, payload: events.append(decode(topic, payload)) if topic.endswith("/event") else None
     for _ in range(3):
-        server.command("hand", commanded("position", lift=0.1, left_arm_2=500.0))
+        server.robots[0].commands.receive("hand", commanded("position", lift=0.1, left_arm_2=500.0))
         server.step()
-    server.command("other", commanded("position", tilt=-0.1))
+    server.robots[0].commands.receive("other", commanded("position", tilt=-0.1))
     server.step()
-    upper = next(joint.upper for joint in server.description.joints if joint.name == "left_arm_2")
+    upper = next(joint.upper for joint in server.robots[0].messages.description.joints if joint.name == "left_arm_2")
     (event,) = events
     assert (event.kind, event.node) == ("cut", "hand")
     assert "'hand' commands position 500 of 'left_arm_2', beyond its limits" in event.detail

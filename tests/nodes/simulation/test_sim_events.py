@@ -52,7 +52,7 @@ def serve(**sim: Any) -> tuple[SimServer, list[Event]]:
 
 
 def push(server: SimServer, source: str, name: str = "arm") -> None:
-    server.command(source, JointCommand(name=[name], value=[0.01]))
+    server.robots[0].commands.receive(source, JointCommand(name=[name], value=[0.01]))
     server.step()
 
 

@@ -48,11 +48,11 @@ def test_every_robot_is_served(robot: str, started: Started) -> None:
 
 def test_a_command_by_hand_displaces_the_node_until_it_is_given_back(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="realtime"))
-    server.command("damp", effort(0.01))
+    server.robots[0].commands.receive("damp", effort(0.01))
     server.step()
     assert server.request("hand_command", {"mode": "effort", "name": ["arm"], "value": [0.03]}) == ["arm"]
     for _ in range(3):
-        server.command("damp", effort(0.01))
+        server.robots[0].commands.receive("damp", effort(0.01))
         server.step()
     assert ear.state().effort[0] == 0.03
     assert (server.status()["commanded_by"], server.status()["by_hand"]) == ("hand", ["arm"])
@@ -63,7 +63,7 @@ def test_a_command_by_hand_displaces_the_node_until_it_is_given_back(make_plan: 
     server.request("give_back", {})
     server.step()
     assert ear.state().effort[0] == 0.0  # the safe mode, until the node commands
-    server.command("damp", effort(0.01))
+    server.robots[0].commands.receive("damp", effort(0.01))
     server.step()
     assert ear.state().effort[0] == 0.01
     assert (server.status()["commanded_by"], server.status()["by_hand"]) == ("damp", [])
@@ -83,7 +83,7 @@ def test_a_command_by_hand_ends_with_a_reset_an_emergency_stop_and_without_renew
         server.request("hand_command", command)
     assert server.request("release", {}) == "released"
     assert server.request("release", {}) == "nothing was stopped"
-    monkeypatch.setattr("nodes.simulation.server.HAND_S", 0.0)
+    monkeypatch.setattr("nodes.simulation.commands.HAND_S", 0.0)
     server.request("hand_command", command)
     server.step()
     assert server.status()["by_hand"] == []
@@ -123,11 +123,11 @@ def test_a_command_holds_until_the_next_and_is_clipped(make_plan: MakePlan, star
     plan = make_plan(mode="lockstep")
     plan.sim.parameters = {"torque_limit": 0.05}
     server, ear = started(plan)
-    server.command("damp", effort(0.03))
+    server.robots[0].commands.receive("damp", effort(0.03))
     server.step()
     server.step()
     assert [state.effort[0] for state in ear.all(RobotState)] == [0.0, 0.03, 0.03]
-    server.command("damp", effort(7.0))
+    server.robots[0].commands.receive("damp", effort(7.0))
     server.step()
     assert ear.state().effort[0] == 0.05
     assert server.status()["commanded_by"] == "damp"
@@ -146,7 +146,7 @@ def test_a_command_it_cannot_follow_is_counted_and_changes_nothing(
 ) -> None:
     server, ear = started(make_plan(mode="lockstep"))
     with caplog.at_level(logging.WARNING, "armswing.wire"):
-        server.command("damp", command)
+        server.robots[0].commands.receive("damp", command)
         server.step()
     assert server.refusals.count == 1
     assert reason in caplog.text
@@ -156,12 +156,12 @@ def test_a_command_it_cannot_follow_is_counted_and_changes_nothing(
 
 def test_one_node_commands_until_it_is_gone(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep"))
-    server.command("first", effort(0.01))
-    server.command("second", effort(0.02))
+    server.robots[0].commands.receive("first", effort(0.01))
+    server.robots[0].commands.receive("second", effort(0.02))
     server.step()
     assert (ear.state().effort[0], server.refusals.count) == (0.01, 1)
     server.forget("first")
-    server.command("second", effort(0.02))
+    server.robots[0].commands.receive("second", effort(0.02))
     server.step()
     assert (ear.state().effort[0], server.status()["commanded_by"]) == (0.02, "second")
 
@@ -178,18 +178,18 @@ def test_a_silent_or_ended_node_of_the_plan_keeps_its_actuators(
     ask = {"node": "visitor", "topic": "rotary_pendulum/command"}
     with pytest.raises(ValueError, match=line):  # also before the first command
         server.request("take_over", ask)
-    server.command("damp", effort(0.02))
+    server.robots[0].commands.receive("damp", effort(0.02))
     for _ in range(7):
         server.step()
-    assert (server.state, server.actuation.trips) == ("safe", 1)
+    assert (server.state, server.robots[0].actuation.trips) == ("safe", 1)
     if leaves:
         server.forget("damp")
     with pytest.raises(ValueError, match=line):
         server.request("take_over", ask)
-    server.command("visitor", effort(0.03))
+    server.robots[0].commands.receive("visitor", effort(0.03))
     server.step()
     assert (ear.state().effort[0], server.status()["commands_refused"]["visitor"]["reason"]) == (0.0, line)
-    server.command("damp", effort(0.01))
+    server.robots[0].commands.receive("damp", effort(0.01))
     server.step()
     assert (ear.state().effort[0], server.state) == (0.01, "running")
 
@@ -203,7 +203,7 @@ def test_a_node_outside_of_the_plan_takes_over_free_actuators_until_it_leaves(
     assert server.request("take_over", ask) == ["arm"]
     assert server.status()["granted"] == ["visitor"]
     assert [(event.kind, event.node) for event in ear.all(Event)] == [("take_over", "visitor")]
-    server.command("visitor", effort(0.01))
+    server.robots[0].commands.receive("visitor", effort(0.01))
     server.step()
     assert server.status()["commanded_by"] == "visitor"
     with pytest.raises(ValueError, match="'second' commands, but 'visitor' has the actuators"):
@@ -216,10 +216,10 @@ def test_a_node_outside_of_the_plan_takes_over_free_actuators_until_it_leaves(
 def test_beside_a_node_that_commands_some_actuators_the_others_are_free(arm: str, started: Started) -> None:
     plan = Plan(name="p", sim=SimPlan(robot=arm, mode="realtime"), commanders={"shoulder_motor": "lift"})
     server, _ = started(plan)
-    ask = {"node": "visitor", "topic": f"{server.robot}/command"}
+    ask = {"node": "visitor", "topic": f"{server.robots[0].name}/command"}
     assert server.request("take_over", ask) == ["elbow_motor"]
     for name in ("elbow_motor", "shoulder_motor"):
-        server.command("visitor", JointCommand(name=[name], value=[1.0]))
+        server.robots[0].commands.receive("visitor", JointCommand(name=[name], value=[1.0]))
         server.step()
     assert server.status()["commands_taken"] == {"visitor": 1}
     refused = server.status()["commands_refused"]["visitor"]
@@ -247,7 +247,7 @@ def test_the_watchdog_waits_for_a_first_command(make_plan: MakePlan, started: St
     server.request("resume", {})
     for _ in range(50):
         server.step()
-    assert (server.state, server.actuation.trips) == ("running", 0)
+    assert (server.state, server.robots[0].actuation.trips) == ("running", 0)
 
 
 @pytest.mark.parametrize(("safe_mode", "left"), [("zero_effort", 0.0), ("hold", 0.02)])
@@ -256,15 +256,15 @@ def test_silence_trips_the_watchdog_and_a_command_ends_it(
 ) -> None:
     server, ear = started(make_plan(mode="lockstep", watchdog_ms=5.0, safe_mode=safe_mode))
     server.request("resume", {})
-    server.command("damp", effort(0.02))
+    server.robots[0].commands.receive("damp", effort(0.02))
     for _ in range(6):
         server.step()
     assert (server.state, ear.state().effort[0]) == ("running", 0.02)
     for _ in range(4):
         server.step()
-    assert (server.state, server.actuation.trips, ear.state().effort[0]) == ("safe", 1, left)
+    assert (server.state, server.robots[0].actuation.trips, ear.state().effort[0]) == ("safe", 1, left)
     assert server.detail == f"no command for 5 ms: {safe_mode}"
-    server.command("damp", effort(0.01))
+    server.robots[0].commands.receive("damp", effort(0.01))
     server.step()
     assert (server.state, ear.state().effort[0]) == ("running", 0.01)
 
@@ -275,15 +275,15 @@ def test_in_realtime_silence_counts_in_simulation_time_and_by_the_clock_where_ti
 ) -> None:
     server, _ = started(make_plan(mode="realtime", watchdog_ms=50.0, speed=speed))
     server.request("resume", {})
-    server.command("damp", effort(0.02))
+    server.robots[0].commands.receive("damp", effort(0.02))
     for _ in range(steps):
         server.step()
     server.request("pause", {})
     server.request("resume", {})
-    assert server.actuation.trips == 0
+    assert server.robots[0].actuation.trips == 0
     server.step()
     server.step()
-    assert (server.state, server.actuation.trips) == ("safe", 1)
+    assert (server.state, server.robots[0].actuation.trips) == ("safe", 1)
 
 
 @pytest.mark.parametrize(
@@ -294,31 +294,41 @@ def test_an_answer_older_than_the_watchdog_is_refused_and_ends_no_safe_mode(
 ) -> None:
     server, ear = started(make_plan(mode=mode, watchdog_ms=50.0, speed=speed))
     server.request("resume", {})
-    server.command("damp", effort(0.02, state_seq=1))
+    server.robots[0].commands.receive("damp", effort(0.02, state_seq=1))
     server.step()
     for _ in range(59):
         server.step()
     server.step()
     if mode == "realtime" and speed == 1.0:
         assert server.state == "safe"
-    server.command("damp", effort(0.03, state_seq=1))  # of 61 steps ago
+    server.robots[0].commands.receive("damp", effort(0.03, state_seq=1))  # of 61 steps ago
     server.step()
     taken = 0.0 if refused else 0.03
     assert (ear.state().effort[0], server.refusals.count) == (taken, int(refused))
     if not refused:
         return
-    assert (server.state, server.actuation.commanded_by) == ("safe", None)
+    assert (server.state, server.robots[0].actuation.commanded_by) == ("safe", None)
     assert "replies to a state 61 ms old" in server.status()["commands_refused"]["damp"]["reason"]
     for state_seq in (0, None, ear.state().seq - 50):  # by hand, by hand, and just in time
-        server.command("damp", effort(0.04, state_seq=state_seq))
+        server.robots[0].commands.receive("damp", effort(0.04, state_seq=state_seq))
     server.step()
     assert (server.state, ear.state().effort[0], server.refusals.count) == ("running", 0.04, 1)
+
+
+def test_an_emergency_stop_refuses_answers_to_older_states_too(make_plan: MakePlan, started: Started) -> None:
+    server, ear = started(make_plan(mode="realtime", speed=10.0, watchdog_ms=50.0))
+    for _ in range(200):
+        server.step()
+    server.request("estop", {"reason": "test"})
+    server.robots[0].commands.receive("damp", effort(0.04, state_seq=ear.state().seq - 100))  # 10 ms of wall time
+    server.step()
+    assert (ear.state().effort[0], server.refusals.count) == (0.0, 1)
 
 
 def test_an_answer_to_a_state_of_the_future_is_refused_and_counted(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep"))
     newest = ear.state().seq
-    server.command("damp", effort(0.02, state_seq=newest + 1))
+    server.robots[0].commands.receive("damp", effort(0.02, state_seq=newest + 1))
     server.step()
     assert (ear.state().effort[0], server.refusals.count) == (0.0, 1)
     reason = server.status()["commands_refused"]["damp"]["reason"]
@@ -327,7 +337,7 @@ def test_an_answer_to_a_state_of_the_future_is_refused_and_counted(make_plan: Ma
 
 def test_a_command_that_names_an_actuator_twice_is_refused(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep"))
-    server.command("damp", JointCommand(name=["arm", "arm"], value=[0.01, 0.02]))
+    server.robots[0].commands.receive("damp", JointCommand(name=["arm", "arm"], value=[0.01, 0.02]))
     server.step()
     assert (ear.state().effort[0], server.refusals.count) == (0.0, 1)
     assert "actuator 'arm' is named more than once" in server.status()["commands_refused"]["damp"]["reason"]
@@ -335,7 +345,7 @@ def test_a_command_that_names_an_actuator_twice_is_refused(make_plan: MakePlan, 
 
 def test_snapshot_and_restore_repeat_the_run_to_the_byte(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep"))
-    server.command("damp", effort(0.02))
+    server.robots[0].commands.receive("damp", effort(0.02))
     for _ in range(30):
         server.step()
     snapshot = msgspec.msgpack.decode(msgspec.msgpack.encode(server.request("snapshot", {})))
@@ -357,7 +367,7 @@ def test_snapshot_and_restore_repeat_the_run_to_the_byte(make_plan: MakePlan, st
 def test_a_reset_begins_anew(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep"))
     start = ear.state()
-    server.command("damp", effort(0.02))
+    server.robots[0].commands.receive("damp", effort(0.02))
     for _ in range(30):
         server.step()
     server.request("reset", {})
@@ -462,10 +472,10 @@ def test_milestones_are_timed(make_plan: MakePlan, started: Started) -> None:
 
 def test_round_trips_are_measured_from_the_state_that_is_answered(make_plan: MakePlan, started: Started) -> None:
     server, ear = started(make_plan(mode="lockstep"))
-    server.command("damp", effort(0.0, state_seq=ear.state().seq))
-    server.command("damp", effort(0.0, state_seq=10**9))  # of no state of ours
-    server.command("damp", effort(0.0))
-    assert server.round_trips.times.count == 1
+    server.robots[0].commands.receive("damp", effort(0.0, state_seq=ear.state().seq))
+    server.robots[0].commands.receive("damp", effort(0.0, state_seq=10**9))  # of no state of ours
+    server.robots[0].commands.receive("damp", effort(0.0))
+    assert server.robots[0].messages.round_trips.times.count == 1
     assert 0.0 < server.status()["round_trip_p50_s"] < 5.0
 
 

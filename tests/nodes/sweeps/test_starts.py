@@ -68,7 +68,7 @@ def test_runs_that_share_a_robot_are_those_of_robots_of_their_own() -> None:
     for k in range(3):
         with Composition(plan, start=(q[k], v[k])) as own:
             own.step(100)
-            (part,) = own.server.parts
+            (part,) = own.server.robots
             assert part.simulation.coordinates.tolist() == shared[k].q
             assert part.simulation.velocities.tolist() == shared[k].v
 
