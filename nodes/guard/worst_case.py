@@ -16,8 +16,9 @@ deceleration       largest d, in fixed proportions, at which the joints brake fr
 fall               largest |M^-1 (g - c)|, without efforts
 free_acceleration  the same with the efforts that commands may use, in the worst directions
 swing              largest (2 |M| d + |g| + FASTER |c|) / k
-margin             2 (swing + fall T^2 / 2 + 3 fall T tau): a joint that nobody commands may use half of it before it is
-                   stopped. Where commands may use efforts, at least swing + a T^2 / 2 + (a T)^2 / (2 d), with
+margin             2 (swing + fall T^2 / 2 + 3 fall T tau) + velocity T / 2: a joint that nobody commands may use half
+                   of it before it is stopped, and a joint goes further because a setpoint is held until the next one.
+                   Where commands may use efforts, at least swing + a T^2 / 2 + (a T)^2 / (2 d), with
                    a = free_acceleration
 velocity_margin    a T, and half of the larger of fall tau and |g - c| / sqrt(m' k), where m' is the inertia of the
                    joint while all others are held, and the larger of SWING velocity and 2 d sqrt(|M| d / (d k)), the
@@ -142,7 +143,7 @@ def worst_case(
     a = SURE * (falling + np.abs(inverse[:, k][:, :, k]) @ commanded).max(axis=0)
     swing = SURE * ((2.0 * np.einsum("nij,j->ni", Mk, d) + weight + speeding) / stiffness).max(axis=0)
     tau = (1.0 / np.sqrt(inverse[:, k, k] * stiffness)).max(axis=0)
-    margin = 2.0 * (swing + 0.5 * fall * delay_s**2 + 3.0 * fall * delay_s * tau)
+    margin = 2.0 * (swing + 0.5 * fall * delay_s**2 + 3.0 * fall * delay_s * tau) + 0.5 * velocity * delay_s
     sagging = SURE * (np.abs(g - c)[:, k] / np.sqrt(np.einsum("nii->ni", Mk) * stiffness)).max(axis=0)
     together = np.sqrt((np.einsum("nij,j->ni", Mk, d) / (d * stiffness)).max(axis=0))
     pushed = swing + 0.5 * a * delay_s**2 + (a * delay_s) ** 2 / (2.0 * d)

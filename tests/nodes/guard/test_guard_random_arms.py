@@ -165,8 +165,15 @@ def test_no_sequence_of_commands_leaves_the_margins_of_a_random_arm(seed: int, n
     assert stops["heartbeat"] > 0
 
 
-def test_two_joints_on_one_line_that_share_a_load_stay_inside_their_velocity_margins(tmp_path: Path) -> None:
-    require_inside(tmp_path, 0, range(194, 195))  # an alternating commander lets the first sag at 3.5 rad/s
+@pytest.mark.parametrize(
+    ("seed", "run"),
+    [
+        (0, 194),  # of two joints on one line, the first sags at 3.5 rad/s after a change of the mode
+        (35, 18),  # a joint without load, whose servo hardly swings, goes further as its setpoints are steps
+    ],
+)
+def test_sequences_that_once_left_the_margins_stay_inside(seed: int, run: int, tmp_path: Path) -> None:
+    require_inside(tmp_path, seed, range(run, run + 1))
 
 
 @pytest.mark.soak
