@@ -25,14 +25,14 @@ def before_path(path: str | os.PathLike[str]) -> Path:
 
 def is_replaceable(path: str | os.PathLike[str]) -> bool:
     """Whether a recorder may write to `path`: there is no file, an empty one, a recording, or a device or pipe."""
-    from nodes.recording.integrity.scan import Scanner
+    from nodes.recording.integrity.search import FileSearch
 
     try:
         if not os.path.isfile(path):
             return True
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            return size == 0 or Scanner(file, size).is_recording
+            return size == 0 or FileSearch(file, size).is_recording
     except OSError:
         return True  # the recorder reports a file that it cannot read or write
 

@@ -28,6 +28,7 @@ from nodes.recording.columns import Columns, columns
 from nodes.recording.frames import frame, recording_html
 from nodes.recording.integrity.holes import MOST_TOPICS, Hole, damage_text, inner
 from nodes.recording.integrity.scan import ReadMessage, Scanner
+from nodes.recording.integrity.search import FileSearch
 from nodes.recording.integrity.unreadable import UnreadableMessages
 from nodes.recording.integrity.warning import RecordingWarning
 from nodes.recording.runs import Run, RunCutter, picked, seq_of
@@ -141,7 +142,7 @@ class RecordingFile:
         """Raise RecordingError for a file that is not a recording, and for an empty recording."""
         with open(self.path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if not Scanner(file, size).is_recording:
+            if not FileSearch(file, size).is_recording:
                 raise RecordingError(f"{self.path} is not an MCAP file; expected a recording (.mcap)")
         if size <= len(MCAP0_MAGIC):
             raise RecordingError(f"{self.path} is empty; expected a recording (.mcap)")

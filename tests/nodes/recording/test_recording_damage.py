@@ -32,7 +32,7 @@ from nodes.plan.files.file import load_plan
 from nodes.player import Player
 from nodes.recording.compare import compare
 from nodes.recording.integrity import checks as checks
-from nodes.recording.integrity import scan
+from nodes.recording.integrity import chunks, scan
 from nodes.recording.integrity.holes import CUT_OFF, DAMAGED, NOT_WRITTEN, Hole
 from nodes.recording.places import sidecar_path
 from nodes.recording.reader import RecordingError, RecordingFile, RecordingWarning, RecordingWriter, read_recording
@@ -799,8 +799,8 @@ def test_a_chunk_is_inflated_to_its_stated_size_at_most(compression: str) -> Non
         import zstandard
 
         packed = zstandard.ZstdCompressor().compress(content)
-    assert scan._decompressed(compression, packed, len(content)) == content
-    assert len(scan._decompressed(compression, packed, 1000)) == 1001
+    assert chunks.decompressed(compression, packed, len(content)) == content
+    assert len(chunks.decompressed(compression, packed, 1000)) == 1001
     head = (
         struct.pack("<QQQII", 0, 0, 1000, 0, len(compression)) + compression.encode() + struct.pack("<Q", len(packed))
     )
