@@ -28,6 +28,7 @@ MODEL_FORM = "path/to/robot.urdf"
 LONGEST_SHOWN = 400  # characters of a name in an error message
 MODELS = (".urdf", ".xml", ".mjcf")  # file name extensions of model files that can be read
 ROOT = Path(__file__).parents[1]
+SHARE = ROOT / "armswing" / "share"  # its folder launch/ has the installed launch files and examples
 PYTHON = sysconfig.get_paths()["stdlib"]
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # the function's name is the first part of the robot's topics
 
@@ -67,14 +68,14 @@ def located(robot: str, *folders: str | Path) -> str:
     """The reference `robot` with an absolute path of its file, which is searched for in `folders`, in order.
 
     robot    "path/to/file.py:function" or the path of a model file
-    folders  folders to search, by default the working directory
+    folders  folders to search before the installed files, by default the working directory
     Raises InvalidRequest if `robot` does not refer to a file, or if the file is in none of the folders.
     """
     file, name = split(robot)
     if (not name and not is_model_file(robot)) or (name and not (file.endswith(".py") and NAME.fullmatch(name))):
         raise InvalidRequest(f"robot {robot!r} does not refer to a function in a file; write {FORM!r}")
     places = list(dict.fromkeys(Path(folder).resolve() / file for folder in folders or (Path.cwd(),)))
-    for place in places:
+    for place in (*places, SHARE / file):
         if os.path.isfile(place):  # False, not an error, for a name that no file can have
             return f"{place.resolve()}:{name}" if name else str(place.resolve())
     tried = ", ".join(map(str, places))

@@ -1,6 +1,6 @@
 """Driver of a robot that exchanges commands and joint states as JSON, one UDP datagram each: a start for your own.
 
-`armswing launch launch/hil_two_computers.toml driver=my_driver.py:Driver` runs it instead of the emulated robot.
+`armswing launch hil_two_computers driver=my_driver.py:Driver` runs it instead of the emulated robot.
 """
 
 import contextlib

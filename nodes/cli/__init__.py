@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+PRINTS = frozenset(("-h", "--help", "--args", "--copy", "--keys", "--list"))  # options with which nothing is launched
+
 
 def main() -> None:
     """Entry point of the console script; ends the process with the command's exit code."""
@@ -13,7 +15,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     arguments = sys.argv[1:]
     try:
-        if arguments[:1] == ["launch"] and any(os.path.isfile(each) for each in arguments[1:]):
+        if arguments[:1] == ["launch"] and len(arguments) > 1 and PRINTS.isdisjoint(arguments):
             from nodes.launching.fork_server import start_fork_server
 
             start_fork_server()  # first, as the processes of nodes are copies of this process

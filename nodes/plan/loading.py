@@ -14,7 +14,7 @@ from types import ModuleType
 import nodes
 from nodes.node import Node
 from nodes.plan.key_checks import PlanError, suggestion
-from robots.files import failure, python_module
+from robots.files import SHARE, failure, python_module
 from sim_core.trusted_files import UntrustedFile
 
 PACKAGE_ROOT = Path(nodes.__file__).resolve().parent.parent
@@ -23,7 +23,7 @@ PACKAGE_ROOT = Path(nodes.__file__).resolve().parent.parent
 def locate(run: str, *folders: str | Path) -> tuple[Path, str]:
     """(file, class name) that a node's `run` names; the class name is "" for a program.
 
-    A relative file is searched in `folders`, then in the package root; the first file found is returned. Raises
+    A relative file is searched in `folders`, then among the installed files; the first file found is returned. Raises
     PlanError if no folder contains the file, or if `run` has neither of the forms "path/to/file.py:ClassName" and
     "path/to/program".
     """
@@ -35,7 +35,7 @@ def locate(run: str, *folders: str | Path) -> tuple[Path, str]:
             f"run = {run!r} names no class or program; write 'path/to/file.py:ClassName', or the path of a program"
         )
     tried = [Path(folder).resolve() / file for folder in (*folders, PACKAGE_ROOT)]
-    for path in tried:
+    for path in (*tried, SHARE / file):
         if is_file(path):
             return path.resolve(), name
     there = ", ".join(dict.fromkeys(map(str, tried)))

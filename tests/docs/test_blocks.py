@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import typer
 
+from nodes.cli import PRINTS
 from nodes.client import read_recording
 from nodes.plan.files.file import load_plan
 
@@ -140,7 +141,7 @@ def run_line(line: str, later: str, project: Any) -> None:
         from nodes.cli.commands.models.studies import PAPERS
 
         assert words[2] in PAPERS
-    elif words[1] == "launch" and "--keys" not in words and "--args" not in words:
+    elif words[1] == "launch" and PRINTS.isdisjoint(words):
         for shortened in launched(words, later, project.folder):
             project.run(shortened, codes=(0, 1))  # 1: a milestone that a shortened run does not reach
     else:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nodes.plan.files.lines import Lines
+from nodes.plan.files.shipped import installed_launch_files
 from nodes.plan.files.source import Source
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import DEPTH
@@ -102,7 +103,8 @@ def _launch_file_like(file: Path, without: str) -> str:
     none.
     """
     folders = [file.parent, *(file.parent / each for each in ("launch", "launch/examples"))]
-    there = {each.stem: each for folder in reversed(folders) for each in sorted(folder.glob("*.toml"))}
+    there = {name: Path(name) for name in installed_launch_files()}
+    there |= {each.stem: each for folder in reversed(folders) for each in sorted(folder.glob("*.toml"))}
     there.pop(without, None)
     name = file.name.removesuffix(".toml")
     return did_you_mean(name, [name] if name in there else there, show=lambda near: str(there[near]))

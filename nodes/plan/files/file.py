@@ -27,6 +27,7 @@ def load_plan(
 ) -> Plan:
     """Plan of a launch file, with arguments and overrides applied, after all checks.
 
+    path       path of the launch file, or the name of an installed one, such as "gibbon_cable"
     overrides  texts such as "node.key=value" and "sim.key=value"
     host       name of this host if it is not the server's host; if this host lacks the packages for simulation, only
                the nodes that run on it are checked

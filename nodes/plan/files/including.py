@@ -19,6 +19,7 @@ from nodes.plan.files.arguments import (
 )
 from nodes.plan.files.conditions import is_true
 from nodes.plan.files.document import Document, project_folder, read_document
+from nodes.plan.files.shipped import launch_file
 from nodes.plan.files.source import Source
 from nodes.plan.key_checks import PlanError, convert, suggestion
 from nodes.plan.launch_plan import NAME, NAME_LENGTH, PLAIN_KEYS, Milestone, NodePlan, Plan, SimPlan, joined
@@ -147,7 +148,7 @@ def composed(file: Path, arguments: Mapping[str, Any] | Sequence[str] = ()) -> T
 
     arguments  {name: value}, or texts "name=value"
     """
-    document = read_document(file)
+    document = read_document(launch_file(file))
     declared = declared_arguments(document.values.get("args", {}), document.source.table("[args]", "args"))
     given = arguments if isinstance(arguments, Mapping) else _parsed(arguments, declared, file)
     return _composed(document, declared, argument_values(declared, given, document.source), ())
@@ -155,7 +156,7 @@ def composed(file: Path, arguments: Mapping[str, Any] | Sequence[str] = ()) -> T
 
 def arguments_of(file: Path) -> dict[str, Argument]:
     """The arguments that a launch file declares."""
-    document = read_document(file)
+    document = read_document(launch_file(file))
     return declared_arguments(document.values.get("args", {}), document.source.table("[args]", "args"))
 
 

@@ -419,8 +419,10 @@ def test_a_launch_file_is_looked_for_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "launch").mkdir()
     (tmp_path / "launch" / "squat.toml").write_text("")
     for name in ("squat", "launch/squat", "squat.toml"):
-        with pytest.raises(PlanError, match=r"no such launch file; did you mean 'launch/squat.toml'\?"):
+        with pytest.raises(PlanError, match=r"^launch/squat.toml: the table \[sim\] is missing"):
             load_plan(name)
+    with pytest.raises(PlanError, match=r"no such launch file; did you mean 'launch/squat.toml'\?"):
+        load_plan("squad")
     with pytest.raises(PlanError, match=r"no such launch file$"):
         load_plan("walk")
 

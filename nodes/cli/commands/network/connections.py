@@ -12,7 +12,7 @@ from nodes.cli.terminal import Domain, InputError, print_line
 
 def add_to(app: typer.Typer) -> None:
     """Add the command `graph`."""
-    app.command(epilog="Example: armswing graph launch/rotary_pendulum.toml --svg graph.svg")(graph)
+    app.command(epilog="Example: armswing graph rotary_pendulum --svg graph.svg")(graph)
 
 
 def graph(

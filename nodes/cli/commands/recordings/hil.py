@@ -179,7 +179,7 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
         print_line(f"no hints on parameters: {verdict.hints.why_not}")
 
 
-@app.command(epilog="Example: armswing hil check launch/hil_robot.toml")
+@app.command(epilog="Example: armswing hil check hil_robot")
 def check(
     file: Annotated[Path, typer.Argument(help="A launch file (TOML) with the robot's driver.", show_default=False)],
     arguments: Annotated[

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands `launch` and `run`."""
-    app.command(epilog="Example: armswing launch launch/rotary_pendulum.toml --duration 20")(launch)
+    app.command(epilog="Example: armswing launch rotary_pendulum --duration 20")(launch)
     app.command(epilog="Example: armswing run launch/examples/my_controller.py:HoldArm --param angle_deg=60")(run)
 
 
@@ -37,6 +37,43 @@ def _print_keys(requested: bool) -> None:
         )
         print_line()
     raise typer.Exit
+
+
+def _print_installed(requested: bool) -> None:
+    """Print the installed launch files, and end the program."""
+    if not requested:
+        return
+    from nodes.plan.files.shipped import about, installed_launch_files
+
+    print_table(
+        ("launch file", "what it runs"), [(name, about(file)) for name, file in installed_launch_files().items()]
+    )
+    raise typer.Exit
+
+
+def _copy(name: Path) -> None:
+    """Write an installed launch file, and the installed files to which it refers, to the working folder.
+
+    Raises InputError if there is no such launch file, or if a file with other content exists.
+    """
+    from nodes.plan.files.shipped import installed_launch_files, with_needed_files
+    from nodes.recording.new_file import write_file
+    from sim_core.support.suggestion import did_you_mean
+
+    installed = installed_launch_files()
+    if (file := installed.get(name.name.removesuffix(".toml"))) is None:
+        raise InputError(
+            f"--copy: no launch file {str(name)!r} is installed{did_you_mean(name.name, installed)}; "
+            "'armswing launch --list' lists those that are"
+        )
+    contents = {path: source.read_bytes() for path, source in with_needed_files(file).items()}
+    for path, content in contents.items():
+        if path.exists() and path.read_bytes() != content:
+            raise InputError(f"--copy: {str(path)!r} exists and is different; copy in another folder, or rename it")
+    for path, content in contents.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, content)
+        print_line(f"wrote {path}")
 
 
 def _print_arguments(file: Path) -> None:
@@ -63,7 +100,12 @@ def _print_arguments(file: Path) -> None:
 
 
 def launch(
-    file: Annotated[Path, typer.Argument(help="A launch file (TOML).", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A launch file (TOML), or the name of an installed one; --list lists them.", show_default=False
+        ),
+    ],
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
@@ -132,6 +174,12 @@ def launch(
         bool, typer.Option("--keys", help="List every key of a launch file.", is_eager=True, callback=_print_keys)
     ] = False,
     args: Annotated[bool, typer.Option("--args", help="List the arguments of this launch file.")] = False,
+    copy: Annotated[
+        bool, typer.Option("--copy", help="Write an installed launch file, and the files it needs, here.")
+    ] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the installed launch files.", is_eager=True, callback=_print_installed)
+    ] = False,
 ) -> None:
     """Start the simulation server and every node of a launch file, and print a summary at the end.
 
@@ -145,6 +193,9 @@ def launch(
     """
     if args:
         _print_arguments(file)
+        return
+    if copy:
+        _copy(file)
         return
     if duration is not None and not 0.0 < duration < float("inf"):
         raise InputError(f"--duration {duration:g}: expected a positive number of seconds")

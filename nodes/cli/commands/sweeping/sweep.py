@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LIBRARIES = ("matplotlib", "jinja2")
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 EXAMPLE = (
-    "armswing sweep launch/rotary_pendulum_lockstep.toml --over sim.parameters.torque_limit=0.03:0.06:7 "
+    "armswing sweep rotary_pendulum_lockstep --over sim.parameters.torque_limit=0.03:0.06:7 "
     "--over swing_up.torque_limit=0.03,0.05 --seconds 5 -o torque"
 )
 
@@ -165,6 +165,9 @@ def sweep(
         raise InputError(f"--find-boundary {find_boundary}: name the folder of a sweep, not {str(target)!r}")
     if cell is not None:
         raise InputError(f"--cell {cell}: name the folder of the sweep, not {str(target)!r}")
+    from nodes.plan.files.shipped import launch_file
+
+    target = launch_file(target)
     if not over and repeat == 1 and not target.is_file():
         raise InputError(f"there is no launch file and no folder of a sweep {str(target)!r}; check the path")
     if not over and repeat == 1:
