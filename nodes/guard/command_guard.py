@@ -218,6 +218,7 @@ class CommandGuard:
         return [*passed, *(self._advance(now, [self._index[names[k]] for k in known]) if known else [])]
 
     def _set(self, now: float, joint: int, mode: int, value: float) -> None:
+        braked = self._held[joint] and self._mode[joint] in (VELOCITY, POSITION)
         before = NONE if self._held[joint] else self._mode[joint]
         self._held[joint] = False
         if mode == EFFORT:
@@ -228,7 +229,8 @@ class CommandGuard:
                 self._given[joint] = 0.0
             elif before not in (VELOCITY, POSITION):
                 limit = self.envelope.velocity[joint]
-                v = float(np.clip(self._velocity[joint], -limit, limit))
+                # a joint that still brakes swings about its setpoint: its measured velocity would begin the brake anew
+                v = float(self._setpoints.v[joint] if braked else np.clip(self._velocity[joint], -limit, limit))
                 self._setpoints.begin(joint, now, float(self._position[joint]), v)
         elapsed = now - self._commanded_at[joint]
         moves = mode == POSITION == before and 0.0 < elapsed <= HOLD_S
