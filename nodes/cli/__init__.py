@@ -20,7 +20,6 @@ def main() -> None:
 
             start_fork_server()  # first, as the processes of nodes are copies of this process
         from nodes.cli.application import run
-        from nodes.launching.ending import end_process
     except KeyboardInterrupt:  # while modules are imported, before `run` can answer it
         raise SystemExit(130) from None
-    end_process(run(arguments))
+    sys.exit(run(arguments))

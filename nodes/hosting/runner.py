@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
 import time
@@ -13,7 +14,6 @@ from typing import Any
 import msgspec
 import zmq
 
-from nodes.hosting.garbage import Collector
 from nodes.hosting.hosted import HostedNode
 from nodes.hosting.parameter_checks import ParameterChecks
 from nodes.hosting.reloading import Loaded, Reloads, traceback_of
@@ -83,7 +83,6 @@ class Runner:
         lockstep = plan.sim.mode == "lockstep"
         self._started = False
         self._cpu, self._realtime_priority = node_plan.cpu, node_plan.realtime_priority
-        self._collector: Collector | None = None
         self._session = NodeSession(plan.domain, node_plan.name, self._context, not lockstep, self._now_ns)
         self._hosted = HostedNode(node, plan, node_plan, self._publish, not lockstep, context_plan, self._now_ns)
         self._hosted.announce = self._session.announce
@@ -163,8 +162,8 @@ class Runner:
                     hosted.stop_after_restart()
                 for line in arrange(self._cpu, self._realtime_priority):
                     hosted.context.warn(line)
-                self._collector = Collector()
-                self._loop(self._collector)
+                gc.collect()  # the garbage of the start, so that it causes no pause in the run
+                self._loop()
                 if hosted.lossless and self._turns is None:
                     self._subscriptions.take_last(self._take, session.dead)
                     self._pass_lost()
@@ -191,11 +190,9 @@ class Runner:
         finally:
             self._close()
 
-    def _loop(self, collector: Collector) -> None:
+    def _loop(self) -> None:
         session = self._session
         while not session.stop.is_set():
-            if collector.due:
-                collector.collect()
             if session.status_is_due:
                 self._publish_status()
                 self._check_connection()
@@ -450,6 +447,4 @@ class Runner:
             self._timer.close()
         if self._asker is not None:
             self._asker.close()
-        if self._collector is not None:
-            self._collector.close()
         self._wake.close()

@@ -21,7 +21,6 @@ from typing import Any, NoReturn
 import zmq
 
 from nodes.hosting.session import finish
-from nodes.launching.ending import end_process
 from nodes.launching.logs import WARNING
 from nodes.launching.supervisor import RESTARTS
 from nodes.plan.key_checks import PlanError
@@ -150,4 +149,4 @@ def _run_simulation(plan: Plan, begin: str) -> None:
 
 
 if __name__ == "__main__":
-    end_process(main())
+    sys.exit(main())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from nodes.hosting.timing.clock import Deadline, Durations, Pacer
@@ -42,11 +41,6 @@ class StepPacer:
         elif begins:
             pacer.restart()
         return pacer
-
-    @property
-    def left_s(self) -> float:
-        """Seconds to the next deadline, negative when it has passed; infinite before the first time step."""
-        return math.inf if self.pacer is None else self.pacer.left_s
 
     @property
     def overruns(self) -> int:

@@ -42,8 +42,11 @@ class Teller(Node):
         self.write("modules", *(name for name in ("typer", "nodes.cli.application") if name in sys.modules))
         atexit.register(self.write, "exit function")
         global unclosed
-        unclosed = open(f"{self.name}.unclosed", "w")  # which an interpreter closes at its end
+        unclosed = open(f"{self.name}.global", "w")  # which an interpreter closes at its end
         unclosed.write("whole")
+        self.itself = self
+        self.unclosed = open(f"{self.name}.cycle", "wb")
+        self.unclosed.write(b"whole")
         threading.Thread(target=self.outlive).start()
 
     def outlive(self):
@@ -84,7 +87,8 @@ def test_each_node_has_a_process_as_if_it_were_started_anew(ground: Any, plan: P
     assert one[2] == ["restarts", "0", "None"]
     assert one[3] == ["modules"]
     assert one[4:] == [["thread"], ["exit", "function"]]  # in the order of an interpreter's end
-    assert (ground.folder / "one.unclosed").read_text() == "whole"
+    for unclosed in ("one.global", "one.cycle"):
+        assert (ground.folder / unclosed).read_text() == "whole"
     assert log.read_text() == "said by one"
 
 

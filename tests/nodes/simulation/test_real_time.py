@@ -1,11 +1,10 @@
-"""Real-time discipline: what becomes of a missed deadline, what is measured, garbage, core and priority."""
+"""Real-time discipline: what becomes of a missed deadline, what is measured, core and priority."""
 
 from __future__ import annotations
 
-import gc
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 
 from nodes.client import read_recording
-from nodes.hosting.garbage import FIRST, MOST, Collector
 from nodes.hosting.timing.clock import DeadlineMissedError, Durations, Pacer
 from nodes.hosting.timing.scheduling import arrange, as_it_is
 from nodes.plan.files.file import load_plan
@@ -113,7 +111,6 @@ def test_a_histogram_has_round_edges_and_holds_everything() -> None:
 
 def test_a_cadence_counts_on_when_the_speed_changes(clock: Time) -> None:
     cadence = StepPacer(1e-4, "skip")
-    assert cadence.left_s == float("inf")
     pacer = cadence.at(1.0, begins=True)
     assert (cadence.batch, pacer.period_ns) == (5, MS // 2)
     clock.now += 3 * MS
@@ -125,69 +122,6 @@ def test_a_cadence_counts_on_when_the_speed_changes(clock: Time) -> None:
     faster.wait(clock.sleep)
     assert (cadence.overruns, cadence.skipped) == (2, 5 + 4)
     assert cadence.status()["jitter_histogram"] == cadence.jitter.histogram()
-
-
-@pytest.fixture
-def collector() -> Iterator[Collector]:
-    made = Collector()
-    yield made
-    made.close()
-    assert gc.isenabled()
-
-
-def rings(count: int) -> None:
-    """Garbage that only a collection frees."""
-    for _ in range(count):
-        ring: list[Any] = []
-        ring.append(ring)
-
-
-def test_garbage_is_collected_when_asked_and_not_before(collector: Collector) -> None:
-    assert not gc.isenabled()
-    assert not collector.due
-    rings(FIRST + 100)
-    assert gc.get_count()[0] > FIRST  # nobody came in between
-    assert collector.due
-    assert collector.collect(left_s=1.0)
-    assert not collector.due
-    assert collector.collections == 1
-    assert collector.longest_s > 0.0
-
-
-def test_a_detached_stream_is_no_obstacle(tmp_path: Path) -> None:
-    stream = (tmp_path / "detached").open("w")
-    with stream.detach():
-        Collector().close()  # the stream's `closed` raises ValueError now
-    assert gc.isenabled()
-
-
-def test_a_collection_that_would_be_too_long_waits_until_there_is_too_much(collector: Collector) -> None:
-    collector._cost_s = [0.5e-3] * 3
-    rings(FIRST + 100)
-    assert not collector.collect(left_s=0.9e-3)
-    assert collector.due
-    rings(MOST)
-    assert collector.collect(left_s=0.9e-3)
-    assert not collector.due
-
-
-def test_older_garbage_is_found_too(collector: Collector) -> None:
-    class Node:
-        alive = 0
-
-        def __init__(self) -> None:
-            Node.alive += 1
-            self.me = self
-
-        def __del__(self) -> None:
-            Node.alive -= 1
-
-    kept = Node()
-    collector.collect()  # it is older now
-    del kept
-    for _ in range(9):
-        collector.collect()
-    assert Node.alive == 0
 
 
 def test_core_and_priority_are_as_asked_or_it_is_said_why_not() -> None:
