@@ -5,15 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from sim_core.support.extras import install_finder
-
 if TYPE_CHECKING:
     from nodes import client as client
     from nodes import messages as messages
     from nodes.node import Context as Context
     from nodes.node import Node as Node
-
-install_finder()
 
 _HOMES = {"Context": "nodes.node", "Node": "nodes.node"}
 _MODULES = {"messages": "nodes.messages", "client": "nodes.client"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from sim_core.support.extras import install_finder, with_install_hint
+from sim_core.support.extras import with_install_hint
 
 if TYPE_CHECKING:
     from sim_core.inverse import forward_dynamics as forward_dynamics
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from sim_core.state import State as State
     from sim_core.system import System as System
     from sim_core.system import assemble as assemble
-
-install_finder()
 
 _HOMES = {
     "Simulation": "sim_core.simulation",

@@ -173,33 +173,6 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("module", "extra"),
-    [
-        ("sim_core.simulation", "sim"),
-        ("sim_core.analysis.comparison", "sim"),
-        ("robots.registry", "sim"),
-        ("nodes.hil.clocks.track", "sim"),
-        ("viewer.window.scene.view", "sim"),
-    ],
-)
-def test_an_import_at_any_depth_names_the_line_that_installs_what_is_missing(
-    module: str, extra: str, light: Path
-) -> None:
-    program = f"import sys; sys.path[:0] = {[str(ROOT), str(light)]!r}; "
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"{program}import {module}"], capture_output=True, text=True, timeout=60
-    )
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("ModuleNotFoundError: No module named ")
-    assert last.endswith(f"; pip install 'armswing[{extra}]' installs it")
-    asked = "import importlib.util, nodes; print(importlib.util.find_spec('numpy'))"
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", program + asked], capture_output=True, text=True, timeout=60
-    )
-    assert done.stdout == "None\n", done.stderr  # whoever only asks is answered as by Python
-
-
-@pytest.mark.parametrize(
     ("words", "extra"),
     [
         ("robot list", "sim"),

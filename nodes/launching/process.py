@@ -29,6 +29,7 @@ from nodes.plan.programs import ProgramNode, arguments
 from nodes.transport.domain import DomainError
 from nodes.transport.registry import RegistryError
 from nodes.transport.sockets import AddressError
+from sim_core.support.extras import install_hint
 
 PR_SET_PDEATHSIG = 1
 
@@ -86,7 +87,7 @@ def traceback_text(error: Exception) -> str:
     if not own and not isinstance(error, TypeError):  # a TypeError raised by the project describes an error of the node
         own = frames
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(own)] if own else []
-    return "".join([*lines, *traceback.format_exception_only(error)]).rstrip()
+    return "".join([*lines, *traceback.format_exception_only(error)]).rstrip() + install_hint(error)
 
 
 def die_with_parent(parent: int) -> None:
