@@ -38,7 +38,7 @@ COMMAND = Walk(
     "From a command to a kernel",
     (
         Step(CONTROLLER, "nodes.node:Node.on_message", "yields a JointCommand"),
-        Step(CONTROLLER, "nodes.hosting.hosted:HostedNode.receive", "checks, stamps and encodes it"),
+        Step(CONTROLLER, "nodes.hosting.outgoing:NodePublisher.publish", "checks, stamps and encodes it"),
         Step(CONTROLLER, "nodes.transport.bus:Publisher.send", "frames: topic, MessagePack"),
         Step(SERVER, "nodes.hosting.subscriptions:Subscriptions.take_new", "decodes what came before the step"),
         Step(SERVER, "nodes.simulation.commands:CommandHandler.receive", "into the inbox, with its sender"),

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from nodes.messages.structs import UNSTAMPED
+from nodes.node import Node
 
 KIND = "~"  # key of the tables that stand for values which MessagePack lacks
 PLAIN = (type(None), bool, float, str, bytes)
@@ -147,3 +148,11 @@ def _made(kind: type, values: dict[str, Any]) -> Any:
     made = kind.__new__(kind)
     vars(made).update(values)
     return made
+
+
+def keeps_state(cls: type[Node]) -> bool:
+    """Whether snapshots contain the state of nodes of this class.
+
+    They do if the class overrides `snapshot` or lists attributes in `state_attributes`.
+    """
+    return bool(cls.state_attributes) or cls.snapshot is not Node.snapshot

@@ -11,9 +11,7 @@ from __future__ import annotations
 import copy
 import math
 import traceback
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +19,11 @@ from typing import Any
 
 import msgspec
 
-from nodes.hosting.wakeup import WakeupPipe
 from nodes.messages import JointCommand, Message
 from nodes.messages.topics import is_sampled
 from nodes.node import Context, Node
 from nodes.plan.key_checks import convert, suggestion
 from nodes.plan.loading import node_class
-from nodes.transport.service import Request
 from robots.files import python_module
 
 FADE_S = 0.2  # duration of the fade, simulation time
@@ -251,42 +247,6 @@ class Handover:
         offsets = (self._off.get(name, ("", 0.0)) for name, _ in commanded)
         faded = [w + part * off * (kind == mode) for (_, w), (kind, off) in zip(commanded, offsets, strict=True)]
         return msgspec.structs.replace(message, value=faded)
-
-
-class Reloads:
-    """Loads the edited file for `reload` requests on a separate thread.
-
-    Call `begin` for each request. When a request is completed, the pipe `wake` becomes readable: then call `take`.
-
-    load  function that loads the file; its argument is a function that returns whether a later request has come
-    """
-
-    def __init__(self, load: Callable[[Callable[[], bool]], Loaded], wake: WakeupPipe) -> None:
-        self._load, self._wake = load, wake
-        self._begun = 0
-        self._done: deque[tuple[Request, Loaded | BaseException]] = deque()
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reload")
-
-    def begin(self, request: Request) -> None:
-        """Start to load the edited file for a request."""
-
-        def done(loading: Future[Loaded]) -> None:
-            if not loading.cancelled():
-                self._done.append((request, loading.exception() or loading.result()))
-                self._wake.set()
-
-        self._begun = number = self._begun + 1
-        self._pool.submit(self._load, lambda: self._begun > number).add_done_callback(done)
-
-    def take(self) -> Iterator[tuple[Request, Loaded | BaseException]]:
-        """Yield (request, loaded node or exception) for each request completed since the previous call."""
-        while self._done:
-            yield self._done.popleft()
-
-    def close(self) -> None:
-        """Wait for the load in progress, and cancel all others."""
-        self._begun += 1
-        self._pool.shutdown(cancel_futures=True)
 
 
 def traceback_of(error: BaseException, file: Path) -> str:

@@ -14,19 +14,17 @@ from typing import Any
 import msgspec
 import zmq
 
+from nodes.hosting.edits import EditedFile
 from nodes.hosting.hosted import HostedNode
-from nodes.hosting.parameter_checks import ParameterChecks
-from nodes.hosting.reloading import Loaded, Reloads, traceback_of
+from nodes.hosting.parameters import ParameterChecks
 from nodes.hosting.session import NodeSession, poller_of
 from nodes.hosting.stop_calls import StopCalls
 from nodes.hosting.subscriptions import ReceivedMessage, Subscriptions
 from nodes.hosting.timing.clock_asker import ClockAsker
 from nodes.hosting.timing.scheduling import arrange
-from nodes.hosting.trial_import import Superseded, importable
 from nodes.hosting.turns import TurnServer
 from nodes.hosting.wakeup import StopSignals, Timer, WakeupPipe
 from nodes.messages import Event
-from nodes.messages.protocol import NOT_LOADED
 from nodes.node import STOPPED, WAITS_FOR, Node
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.loading import locate
@@ -85,7 +83,7 @@ class Runner:
         self._cpu, self._realtime_priority = node_plan.cpu, node_plan.realtime_priority
         self._session = NodeSession(plan.domain, node_plan.name, self._context, not lockstep, self._now_ns)
         self._hosted = HostedNode(node, plan, node_plan, self._publish, not lockstep, context_plan, self._now_ns)
-        self._hosted.announce = self._session.announce
+        self._hosted.messages.announce = self._session.announce
         self._turns: TurnServer | None = None
         if is_participant(plan, type(node)):
             self._turns = TurnServer(
@@ -97,10 +95,9 @@ class Runner:
             )
         self._subscriptions = self._make_subscriptions(lockstep)
         self._wake = WakeupPipe()
-        self._checks = ParameterChecks(self._hosted.require_fitting, self._wake)
-        self._file = locate(node_plan.run, plan.view(node_plan.namespace).folder)[0] if node_plan.run else Path()
-        self._reloads = Reloads(self._load_anew, self._wake)
-        self._edited_again: list[Request] = []  # `reload` requests that wait until the previous edit has taken over
+        self._checks = ParameterChecks(self._require_fitting, self._wake)
+        file = locate(node_plan.run, plan.view(node_plan.namespace).folder)[0] if node_plan.run else Path()
+        self._edits = EditedFile(file, self._hosted, self._session.service, self._wake)
         streams = self._turns is None
         self._timer = Timer(1.0 / node.rate_hz) if node.rate_hz is not None and streams else None
         self._poller = poller_of(self._wake, self._session.publisher.socket, self._session.service.socket)
@@ -133,7 +130,9 @@ class Runner:
         topics = {topic: kind for topic, (_, kind) in hosted.subscriptions.items()}
         if lockstep:  # robot topics arrive in turns: their order must not depend on timing
             topics = {topic: kind for topic, kind in topics.items() if "/" not in topic}
-        elif self._turns is None and f"{hosted.robot}/command" in [topic for topic, _ in hosted.publishes.values()]:
+        elif self._turns is None and f"{hosted.robot}/command" in [
+            topic for topic, _ in hosted.messages.publishes.values()
+        ]:
             topics.setdefault(f"{hosted.robot}/event", Event)  # reports refused commands
         ignore = ("sim",) if self._turns is not None else ()
         everything = hosted.subscribes_to_all and not lockstep
@@ -154,7 +153,7 @@ class Runner:
             with StopSignals(self._wake, session.stop):
                 more = {} if self._turns is None else {"step": (self._turns.endpoint, self._turns.remote_endpoint)}
                 subscribes = hosted.subscribes
-                publishes = [topic for topic, _ in hosted.publishes.values()]
+                publishes = [topic for topic, _ in hosted.messages.publishes.values()]
                 session.open(self._on_change, publishes, subscribes, hosted.lossless, **more)
                 self._started = True
                 hosted.start()
@@ -214,8 +213,7 @@ class Runner:
                 self._wake.clear()
                 for request, refusal in self._checks.take():
                     self._reply(request, refusal)
-                for request, loaded in self._reloads.take():
-                    self._replace_node(request, loaded)
+                self._edits.take()
                 self._subscriptions.update(self._poller, self._take)
                 self._pass_lost()
                 if self._asker is not None:
@@ -292,66 +290,19 @@ class Runner:
         for reading in asker.receive_replies(awake):
             self._hosted.receive_clock(reading)
 
+    def _require_fitting(self, changed_values: dict[str, Any]) -> None:
+        hosted = self._hosted
+        hosted.parameters.require_fitting(changed_values, type(hosted.node), hosted.context)
+
     def _serve(self) -> None:
         service = self._session.service
         while (request := service.receive()) is not None:
             if request.call.call == "set_parameters":
                 self._checks.begin(request)
             elif request.call.call == "reload":
-                self._reloads.begin(request)  # also during a replacement, to report a mistake in the file at once
+                self._edits.begin(request)  # also during a replacement, to report a mistake in the file at once
             else:
                 self._reply(request)
-
-    def _load_anew(self, superseded: Callable[[], bool]) -> Loaded:
-        return self._hosted.load_anew(self._file, importable(self._file, superseded))
-
-    def _replace_node(self, request: Request, loaded: Loaded | BaseException) -> None:
-        """Reply to a reload request: put the loaded node in charge, or log the traceback if loading failed.
-
-        A failure is published as an event `reload`, as a success is. If the node of an earlier edit is not yet in
-        charge, the file is loaded again when it is.
-        """
-        service = self._session.service
-        if self._hosted.is_being_replaced and isinstance(loaded, Loaded):
-            loaded.discard()
-            self._edited_again.append(request)
-            return
-        if isinstance(loaded, Superseded):
-            service.refuse(request, str(loaded))
-        elif isinstance(loaded, BaseException):
-            self._refuse_edit(request, loaded)
-        else:
-            try:
-                service.reply(request, self._hosted.replace_node(loaded, self._node_replaced))
-            except (Exception, SystemExit) as error:
-                self._refuse_edit(request, error)
-
-    def _refuse_edit(self, request: Request, error: BaseException) -> None:
-        """Log, publish and reply that an edited file is not used, because its code raised an exception."""
-        failed, why = f"{self._file.name} {NOT_LOADED}", f"{type(error).__name__}: {error}"[:300]
-        log.error("%s: %s\n%s", self._hosted.name, failed, traceback_of(error, self._file))
-        self._hosted.publish_event("reload", f"{failed}: {why}")
-        self._session.service.refuse(request, f"{failed}: {why}")
-
-    def _node_replaced(self, failure: BaseException | None) -> None:
-        """Log and publish the result of loading an edited file: the new node is in charge, or the old one is again.
-
-        failure  exception that the new node raised, so that the old node is in charge again; None if the new node is in
-                 charge
-        """
-        if failure is not None:
-            shown = traceback_of(failure, self._file)
-            log.error("%s: the new code failed; the previous code is in charge again\n%s", self._hosted.name, shown)
-        ended = "" if failure is None else f" failed: {type(failure).__name__}: {failure}"[:300]
-        self._hosted.publish_event("reload", f"{self._file.name}{ended}")
-        if self._edited_again:
-            *earlier, last = self._edited_again
-            self._edited_again = []
-            for request in earlier:
-                self._session.service.refuse(
-                    request, f"{self._file.name} was saved again; only the last edit is loaded"
-                )
-            self._reloads.begin(last)
 
     def _reply(self, request: Request, refusal: str = "") -> None:
         service = self._session.service
@@ -366,7 +317,7 @@ class Runner:
             service.refuse(request, f"node {self._hosted.name!r} ended: {type(error).__name__}: {error}")
             raise
         else:
-            self._session.status.emergency = self._hosted.emergency
+            self._session.status.emergency = self._hosted.gate.emergency
             service.reply(request, result)
 
     def _answer(self, request: Request) -> Any:
@@ -379,12 +330,12 @@ class Runner:
             self._session.stop.set()
             return None
         if name == "get_parameters":
-            return hosted.parameters()
+            return hosted.parameters.plain()
         if name == "describe_parameters":
-            return hosted.parameter_limits()
+            return hosted.parameters.limits()
         if name == "set_parameters":
             hosted.set_parameters(args)
-            return hosted.parameters()
+            return hosted.parameters.plain()
         if name == "estop" and name not in hosted.node.services:
             return hosted.emergency_stop(str(args.get("reason", "")))
         if name == "release" and name not in hosted.node.services:
@@ -396,7 +347,7 @@ class Runner:
 
     def _measure(self) -> None:
         links = self._subscriptions
-        refusals = [links.subscriber.refusals, self._hosted.refusals, *self._session.refusals]
+        refusals = [links.subscriber.refusals, self._hosted.messages.refusals, *self._session.refusals]
         if self._turns is not None:
             refusals.append(self._turns.refusals)
         self._session.status.refusal = last_of(*refusals)
@@ -414,7 +365,7 @@ class Runner:
         self._session.status.forged = dict(links.subscriber.forged)
         self._session.status.figures = dict(self._hosted.node.figures)
         self._session.status.verdict = self._hosted.verdict
-        self._session.status.emergency = self._hosted.emergency
+        self._session.status.emergency = self._hosted.gate.emergency
         stops = self._session.status.guard = self._hosted.guard_stops
         self._session.status.limited = self._hosted.limited
         waits_for = self._hosted.node.waits_for
@@ -424,7 +375,7 @@ class Runner:
 
     def _publish_status(self) -> None:
         self._measure()
-        self._session.publish_status(self._hosted.time)
+        self._session.publish_status(self._hosted.messages.time)
 
     def _show_log(self) -> None:
         now = time.monotonic()
@@ -438,7 +389,7 @@ class Runner:
 
     def _close(self) -> None:
         self._checks.close()
-        self._reloads.close()
+        self._edits.close()
         self._session.close()
         self._subscriptions.close()
         if self._turns is not None:

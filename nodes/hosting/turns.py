@@ -13,7 +13,9 @@ from collections.abc import Collection, Sequence
 import msgspec
 import zmq
 
-from nodes.hosting.hosted import EncodedMessage, HostedNode
+from nodes.hosting.hosted import HostedNode
+from nodes.hosting.outgoing import EncodedMessage
+from nodes.hosting.snapshots import restore, snapshot_of
 from nodes.messages.codec import LATEST_S
 from nodes.transport.bus import Context, Publisher
 from nodes.transport.ownership import is_shared, message_refusal, note_forged
@@ -76,7 +78,7 @@ class TurnServer:
         self._outgoing: list[EncodedMessage] = []  # includes messages that the node publishes before its first turn
         self._latest = b"", b""  # request and reply of the latest turn
         self._seq = 0  # number of the latest turn
-        hosted.out = self._collect
+        hosted.messages.out = self._collect
         self._socket = make_socket(context, zmq.ROUTER)
         try:
             self._claim = BoundEndpoint(self._socket, endpoint, remote_endpoint, hosted.name)
@@ -149,11 +151,11 @@ class TurnServer:
         """
         if turn.kind in (RESTORE, REWIND):
             self._outgoing.clear()
-            self._hosted.restore(turn.state, turn.messages, stamps=turn.kind == RESTORE)
+            restore(self._hosted, turn.state, turn.messages, stamps=turn.kind == RESTORE)
             return b""
         self.received += len(turn.messages)
         self._hosted.turn(turn.now, turn.messages)
-        return self._hosted.snapshot() if turn.kind == SNAPSHOT else b""
+        return snapshot_of(self._hosted) if turn.kind == SNAPSHOT else b""
 
     def close(self) -> None:
         """Close the socket."""

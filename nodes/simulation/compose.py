@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from nodes.hosting.hosted import EncodedMessage, HostedNode, Out
+from nodes.hosting.hosted import HostedNode
+from nodes.hosting.outgoing import EncodedMessage, Out
 from nodes.node import Node
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.loading import load_class
@@ -90,7 +91,7 @@ class Composition:
                 "peak violation |Phi| {:.2g}, |Phidot| {:.2g}".format(*simulation.peak_violation()),
             ]
         rows = [
-            (name, type(hosted.node).__name__, hosted.refusals.count, hosted.refusals.last)
+            (name, type(hosted.node).__name__, hosted.messages.refusals.count, hosted.messages.refusals.last)
             for name, hosted in self.nodes.items()
         ]
         return page(f"Run of {plan.name}", facts, ("node", "class", "refused", "latest refusal"), rows)

@@ -18,7 +18,7 @@ from typing import Any
 
 import zmq
 
-from nodes.hosting.hosted import EncodedMessage
+from nodes.hosting.outgoing import EncodedMessage
 from nodes.hosting.session import NodeSession, poller_of
 from nodes.hosting.stop_calls import StopCalls
 from nodes.hosting.subscriptions import ReceivedMessage, Subscriptions

@@ -15,7 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
-from nodes.hosting.hosted import EncodedMessage, HostedNode, Out
+from nodes.hosting.hosted import HostedNode
+from nodes.hosting.outgoing import EncodedMessage, Out
+from nodes.hosting.snapshots import restore, snapshot_of
 from nodes.hosting.turns import QUIET, SNAPSHOT, TURN
 from nodes.messages import Event, JointCommand
 from nodes.messages.codec import WireError, decode
@@ -107,13 +109,13 @@ class LocalPort:
         self.name = hosted.name
         self.decimation = hosted.decimation
         self.lossless = hosted.lossless
-        self.publishes = bool(hosted.publishes) or not hosted.lossless
+        self.publishes = bool(hosted.messages.publishes) or not hosted.lossless
         self.state = b""
         self.subscribes_to = hosted.subscribes_to
         self._hosted = hosted
         self._outgoing: list[EncodedMessage] = []
-        self._only_listens = hosted.lossless and not hosted.publishes  # its plotted values come one call late
-        hosted.out = self._collect
+        self._only_listens = hosted.lossless and not hosted.messages.publishes  # its plotted values come one call late
+        hosted.messages.out = self._collect
 
     def _collect(self, topic: str, payload: bytes) -> None:
         self._outgoing.append((topic, payload))
@@ -131,7 +133,7 @@ class LocalPort:
             return late
         self._hosted.turn(now, incoming)
         if kind == SNAPSHOT:
-            self.state = self._hosted.snapshot()
+            self.state = snapshot_of(self._hosted)
         if not self._outgoing:
             return self._outgoing
         messages, self._outgoing = self._outgoing, []
@@ -144,7 +146,7 @@ class LocalPort:
         stamps   whether the sequence numbers of the node's messages continue from those in `state`
         """
         self._outgoing = []
-        self._hosted.restore(state, latched, stamps)
+        restore(self._hosted, state, latched, stamps)
 
     def settle(self) -> list[EncodedMessage]:
         """Return the messages that `turn` has not returned yet.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nodes.hosting.hosted import Out
+from nodes.hosting.outgoing import Out
 from nodes.messages import Event, Message, Polylines
 from nodes.messages.codec import WireError, encode
 from nodes.messages.stamp import MessageStamper

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodes.hil.clocks.recorded import CLOCK_TOPIC
-from nodes.hosting.hosted import topic_of
+from nodes.hosting.outgoing import topic_of
 from nodes.messages import PeerClock, Status
 from nodes.messages.topics import lookup
 from nodes.node import Node

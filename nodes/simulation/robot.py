@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from nodes.hosting.hosted import EncodedMessage, changes
+from nodes.hosting.outgoing import EncodedMessage, changes
 from nodes.messages import Event, Snapshot
 from nodes.plan.launch_plan import Plan
 from nodes.simulation.actuation import Actuation

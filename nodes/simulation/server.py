@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from nodes.hosting.hosted import EncodedMessage, Out
+from nodes.hosting.outgoing import EncodedMessage, Out
 from nodes.hosting.timing.clock import Durations
 from nodes.messages import Event
 from nodes.messages.protocol import NOTHING_STOPPED, RELEASED

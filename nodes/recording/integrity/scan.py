@@ -108,13 +108,14 @@ class Scanner:
 
         Nothing is yielded for a chunk that is in the file twice or out of order.
         """
-        if self._counter.is_out_of_order(chunk):
+        counter = self._counter
+        if counter.is_out_of_order(chunk):
             self._note_damage(OUT_OF_ORDER)
-            self._counter.is_displaced = True
+            counter.is_displaced = True
             return
-        self._counter.before_chunk_s = None if self._counter.last_ns is None else self._counter.last_ns / 1e9
+        counter.before_chunk_s = None if counter.last_ns is None else counter.last_ns / 1e9
         for message in chunk:
-            if (channel := self._counter.count(message)) is not None:
+            if (channel := counter.count(message)) is not None:
                 yield channel, message[2], message[3]
 
     def _begin(self) -> int:

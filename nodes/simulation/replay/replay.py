@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from nodes.hosting.hosted import EncodedMessage, HostedNode, Out, topic_of
+from nodes.hosting.hosted import HostedNode
+from nodes.hosting.outgoing import EncodedMessage, Out, topic_of
 from nodes.messages import Description, Event, JointCommand, Message, Snapshot
 from nodes.messages.codec import AnyMessage, decode, encode
 from nodes.messages.topics import resolve
@@ -116,7 +117,7 @@ class ReplayStart:
 
     tick       first tick at which the node runs
     compare_s  time of the first messages that are compared, s
-    state      state of the node before it first runs, see `HostedNode.snapshot`; b"" for a node that starts without
+    state      state of the node before it first runs, see `snapshot_of`; b"" for a node that starts without
                recorded state
     waiting    messages that the node receives when it first runs
     links      state of the communication links, with the delayed messages to the node; None for a run without links
@@ -172,7 +173,7 @@ def replay(
     else:
         replayed = _replayed(lines, own, plan, hosted, tolerances, outcome)
     outcome.heard = sum(hosted.subscribes_to(line.topic) and _source(line) not in own for line in lines)
-    outcome.refused = hosted.refusals.count
+    outcome.refused = hosted.messages.refusals.count
     compare([line for line in lines if _source(line) in own], replayed, outcome, tolerances, strict=mode == "lockstep")
     return outcome
 
@@ -353,17 +354,17 @@ def _in_lockstep(
         return publishers.get(line.topic, "")
 
     scheduler = Scheduler(server, ports, links=links)
-    kinds = dict(hosted.publishes.values())
+    kinds = dict(hosted.messages.publishes.values())
     replayed: list[Line] = []
-    pass_on = hosted.out
+    pass_on = hosted.messages.out
 
     def take(topic: str, payload: bytes) -> None:
-        if topic != hosted.plot_topic:
+        if topic != hosted.messages.plot_topic:
             message = decode(topic, payload, kinds[topic])
             replayed.append(Line(topic, message, message.timestamp))
         pass_on(topic, payload)
 
-    hosted.out = take
+    hosted.messages.out = take
     hosted.start()
     first = 0
     if start is not None:

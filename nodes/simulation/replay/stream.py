@@ -36,8 +36,8 @@ class Stream:
         self._hosted = hosted
         self._answers = answers
         self._agree = agree
-        self._kinds: dict[str, Any] = dict(hosted.publishes.values())
-        hosted.out = self._add_output
+        self._kinds: dict[str, Any] = dict(hosted.messages.publishes.values())
+        hosted.messages.out = self._add_output
         hosted.start()
 
     def feed(self, lines: Iterable[Line]) -> None:
@@ -83,9 +83,9 @@ class Stream:
             self._pass([*rest[passed : choices[0]], state])
             return choices[0]
         hosted, published = self._hosted, len(self.published)
-        before, time = hosted.node, hosted.time
+        before, time = hosted.node, hosted.messages.time
         for choice in [*choices, choices[0]]:  # the last entry: no order agrees
-            hosted.node, hosted.time = _copied(before, hosted), time
+            hosted.node, hosted.messages.time = _copied(before, hosted), time
             del self.published[published:]
             self._pass([*rest[passed:choice], state])
             if any(self._agree(answer, line) for line in self.published[published:] if line.topic == answer.topic):
@@ -97,7 +97,7 @@ class Stream:
             self._hosted.receive(line.topic, line.message)
 
     def _add_output(self, topic: str, payload: bytes) -> None:
-        if topic == self._hosted.plot_topic:
+        if topic == self._hosted.messages.plot_topic:
             return
         message = decode(topic, payload, self._kinds[topic])
         self.published.append(Line(topic, message, message.timestamp))

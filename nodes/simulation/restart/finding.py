@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from nodes.hosting.hosted import code_of, read_node_state, topic_of
+from nodes.hosting.outgoing import topic_of
+from nodes.hosting.snapshots import code_of, read_node_state
 from nodes.messages import Description, Event, JointCommand, Message, Snapshot
 from nodes.messages.codec import encode
 from nodes.messages.topics import lookup

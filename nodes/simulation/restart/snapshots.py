@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from nodes.hosting.hosted import EncodedMessage
+from nodes.hosting.outgoing import EncodedMessage
 from nodes.messages import Event
 
 FORMAT = 1
@@ -48,7 +48,7 @@ class RunState(msgspec.Struct, kw_only=True):
     """State of a run at a tick, after the nodes have run.
 
     server   state of the simulation server, see `RobotSimulation.run_state`
-    nodes    {name of a node: state of the node, see `HostedNode.snapshot`}, for the nodes that publish topics
+    nodes    {name of a node: state of the node, see `snapshot_of`}, for the nodes that publish topics
     waiting  {name of a node: messages that the node receives when it next runs}
     links    state of the simulated communication links; None for a run without them
     """

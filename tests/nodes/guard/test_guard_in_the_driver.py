@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.hosting.snapshots import restore, snapshot_of
 from nodes.messages import Event, JointCommand, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Node
@@ -69,15 +70,15 @@ def test_an_emergency_stop_brakes_the_robot_until_it_is_released() -> None:
     with run_of(found) as run:
         driver = run.nodes["hardware"]
         run.step(100)
-        assert driver.emergency == ""
+        assert driver.gate.emergency == ""
         assert driver.emergency_stop("hand in the cell") == "controlled stop"
-        assert driver.emergency == "hand in the cell"
+        assert driver.gate.emergency == "hand in the cell"
         run.step(400)
         last = [message for leaf, message in found if leaf == "measured_state"][-1]
         assert max(map(abs, last.velocity)) < 0.05
         assert max(last.position) < 0.2  # it would be at 0.5
         driver.release()
-        assert driver.emergency == ""
+        assert driver.gate.emergency == ""
         run.step(400)
     stops = [(m.kind, m.key, m.detail) for leaf, m in found if leaf == "event" and m.kind != "guard_clamp"]
     assert stops[0] == ("guard_stop", "estop", "hand in the cell: controlled stop")
@@ -123,7 +124,7 @@ def test_a_stop_is_logged_timed_and_continued_from_a_snapshot() -> None:
         assert (stops.count, stops.reason) == (1, "hand in the cell")
         assert stops.first_time == pytest.approx(0.1, abs=0.002)
         assert stops.stopped_s == pytest.approx(0.4)
-        saved = driver.snapshot()
+        saved = snapshot_of(driver)
         assert driver.release() == "released"
         assert driver.release() == "nothing was stopped"
         run.step(100)
@@ -132,12 +133,12 @@ def test_a_stop_is_logged_timed_and_continued_from_a_snapshot() -> None:
         assert (stops.count, stops.reason, stops.stopped_s) == (1, "", pytest.approx(0.4))
         assert not stops.is_open
         driver.emergency_stop("again")
-        driver.restore(saved, [])
+        restore(driver, saved, [])
         stops = driver.guard_stops
         assert stops is not None
         assert (stops.count, stops.reason, stops.stopped_s) == (1, "hand in the cell", pytest.approx(0.4))
         driver.reset(0.0)
-        driver.time = 0.25
+        driver.messages.time = 0.25
         stops = driver.guard_stops
         assert stops is not None
         assert stops.stopped_s == pytest.approx(0.65)
@@ -200,9 +201,9 @@ def test_the_latest_clamped_command_is_known_with_its_time() -> None:
         assert re.fullmatch(
             r"t = 0\.\d{3} s: position 0\.\d+ of joint_\d becomes 0\.\d+ \(limit: \w+\)", driver.limited
         )
-        saved, line = driver.snapshot(), driver.limited
+        saved, line = snapshot_of(driver), driver.limited
         run.step(100)
-        driver.restore(saved, [])
+        restore(driver, saved, [])
         assert driver.limited == line
 
 

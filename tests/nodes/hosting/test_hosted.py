@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.hosting.hosted import HostedNode, Out
+from nodes.hosting.hosted import HostedNode
+from nodes.hosting.outgoing import Out
 from nodes.messages import Message, RobotState, Verdict
 from nodes.messages.codec import decode
 from nodes.node import Node, Outgoing

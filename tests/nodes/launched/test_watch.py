@@ -261,7 +261,7 @@ def test_an_edited_controller_takes_over_in_lockstep_with_its_parameters(
     assert hosted.replace_node(hosted.load_anew(file), ended.append) == ""
     run.step(500)
     assert ended == [None]
-    assert hosted.parameters() == {"stiffness": 0.02, "damping": 0.003}
+    assert hosted.parameters.plain() == {"stiffness": 0.02, "damping": 0.003}
     assert max(abs(b - a) for a, b in pairwise(commands[200:])) < LARGEST_JUMP
     assert abs(commands[-1] - commands[200]) > LARGEST_JUMP
     file.write_text(CONTROLLER.format(version=2.0, more=" + 1 / 0", offset=0.02))
@@ -316,7 +316,7 @@ def test_a_parameter_that_an_edit_takes_out_comes_back_with_the_value_of_the_lau
         file.write_text(text)
         hosted.replace_node(hosted.load_anew(file), lambda failure: None)
         run.step(500)
-    assert hosted.parameters() == {"stiffness": 0.01, "damping": 0.003}
+    assert hosted.parameters.plain() == {"stiffness": 0.01, "damping": 0.003}
 
 
 @pytest.mark.parametrize("mode", ["lockstep", "realtime"])

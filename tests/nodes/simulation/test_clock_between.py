@@ -265,6 +265,6 @@ def test_only_the_servers_states_say_that_time_was_put_back() -> None:
     hosted.receive("arm/state", RobotState(timestamp=2.0))
     hosted.receive("arm/measured_state", RobotState(timestamp=1.9))  # late, as what was measured is
     hosted.receive("arm/measured_state", RobotState(timestamp=1.7e9, clock="robot"))
-    assert (node.resets, hosted.time) == ([], 2.0)
+    assert (node.resets, hosted.messages.time) == ([], 2.0)
     hosted.receive("arm/state", RobotState(timestamp=0.0))
-    assert (node.resets, hosted.time) == ([0.0], 0.0)
+    assert (node.resets, hosted.messages.time) == ([0.0], 0.0)

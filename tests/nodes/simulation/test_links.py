@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from nodes.controllers.riccati import lqr_gain
-from nodes.hosting.hosted import EncodedMessage
+from nodes.hosting.outgoing import EncodedMessage
 from nodes.messages import Event, JointCommand, JointReference, RobotState
 from nodes.messages.codec import decode
 from nodes.node import Node

@@ -12,7 +12,8 @@ import msgpack
 import pytest
 import zmq
 
-from nodes.hosting.hosted import EncodedMessage, HostedNode
+from nodes.hosting.hosted import HostedNode
+from nodes.hosting.outgoing import EncodedMessage
 from nodes.hosting.turns import LockstepError, RemotePort, TurnServer
 from nodes.messages import Event, JointCommand, JointReference, Message
 from nodes.messages.codec import decode, encode

@@ -204,7 +204,7 @@ def test_a_second_shape_is_one_line_with_the_nodes_name_and_counted(caplog: pyte
     with caplog.at_level(logging.WARNING):
         host.receive("arm/state", RobotState(timestamp=0.5))
     assert [message.values for message in plots(out, "arm/my_controller/plot")] == [{"error": 1.0}]
-    assert host.refusals.count == 1
+    assert host.messages.refusals.count == 1
     assert caplog.messages == [
         "my_controller: dropped 1 on topic 'arm/my_controller/plot': 'error' is a vector of 2 numbers, and was a "
         "single number before; give it another name"
@@ -215,7 +215,7 @@ def test_a_request_may_plot_and_the_topic_is_announced_once() -> None:
     out: Stream = []
     host = hosted(Shapes(), out)
     announced: list[str] = []
-    host.announce = announced.append
+    host.messages.announce = announced.append
     host.receive("arm/state", RobotState(timestamp=0.5))
     assert host.request("any", {}) == "well"
     last = plots(out, "arm/my_controller/plot")[-1]

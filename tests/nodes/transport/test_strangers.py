@@ -41,7 +41,7 @@ def hosted(plan: Plan, node: Any, **params: Any) -> HostedNode:
     zeros = [0.0, 0.0]
     whole = {"name": ["arm", "pendulum"], "position": zeros, "velocity": zeros, "effort": zeros}
     host.turn(0.0, [("rotary_pendulum/state", msgspec.msgpack.encode(whole))])
-    assert host.refusals.count == 0
+    assert host.messages.refusals.count == 0
     assert heard or isinstance(node, Recorder)
     return host
 
@@ -78,9 +78,9 @@ def test_a_forged_time_reaches_no_node(bad: float, make_plan: MakePlan) -> None:
     host = hosted(make_plan(mode="lockstep"), Trajectory(), joints=["arm"])
     state = {"timestamp": bad, "name": ["arm"], "position": [0.0], "velocity": [0.0]}
     host.turn(1.0, [("rotary_pendulum/state", msgspec.msgpack.encode(state))])
-    assert host.refusals.count == 1
-    assert "timestamp" in host.refusals.last
-    assert np.isfinite(host.time)
+    assert host.messages.refusals.count == 1
+    assert "timestamp" in host.messages.refusals.last
+    assert np.isfinite(host.messages.time)
 
 
 def test_forged_turns_are_refused_and_counted_in_the_status(
