@@ -82,8 +82,8 @@ STATE = Walk(
         Step(SERVER, "nodes.transport.bus:Publisher.send", "XPUB; waits for no subscriber"),
         Step(VIEWER, "nodes.client:Client.stream", "subscribes and decodes"),
         Step(VIEWER, "viewer.data.live:LiveFeed", "a thread of its own"),
-        Step(VIEWER, "viewer.data.signals:Signals.take", "series by field"),
-        Step(VIEWER, "viewer.window.main:MainWindow.refresh", "curves and bodies, each frame"),
+        Step(VIEWER, "viewer.data.live_store:LiveStore.add", "rows of numbers by topic"),
+        Step(VIEWER, "viewer.window.run_window:RunWindow.refresh", "curves and bodies, each frame"),
     ),
 )
 COMMAND_LINE, FORK_SERVER, CHILD = "armswing launch", "fork server", "process of a node"

@@ -50,6 +50,7 @@ def require_qt(window: bool) -> None:
             )
         if not window:
             os.environ["QT_QPA_PLATFORM"] = "offscreen"
+            os.environ.setdefault("QT_FONT_DPI", "96")  # else a picture is not drawn pixel by pixel
     offscreen = os.environ.get("QT_QPA_PLATFORM", "").startswith(("offscreen", "minimal"))
     absent = absent_libraries(BASE_LIBRARIES if offscreen else BASE_LIBRARIES + XCB_LIBRARIES)
     if absent:

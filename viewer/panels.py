@@ -1,6 +1,6 @@
-"""Selection and arrangement of plots. A plot panel shows the curves of one field that share a unit.
+"""Selection and arrangement of the plots of a robot that the user has not chosen one by one.
 
-Panels without data are left out.
+A panel is a plot of the curves of one field that share a unit. Panels without data are left out.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ from itertools import groupby
 import numpy as np
 
 from sim_core.support.suggestion import did_you_mean
-from viewer.data.series import Series
-from viewer.data.signals import DERIVED, ORIENTATION, PLACE, Signals
+from viewer.data.signals import Signals, unit_of
+from viewer.data.store import FORCE, HOLD, ORIENTATION, PLACE
+from viewer.layout import Curve, PlotSpec
 
 NO_DRIVE = "this robot has no actuators"
 NO_OUTPUTS = "this robot has no outputs"
-NO_FREE, NO_ORIENTATION = "this robot has no free joints", "this robot has no free or spherical joints"
-NO_FORCE, NO_GRIPPER = "this robot reports no forces", "this robot has no grippers"
+LACKS = {  # reason for which a field has no curve
+    FORCE: "this robot reports no forces",
+    HOLD: "this robot has no grippers",
+    PLACE: "this robot has no free joints",
+    ORIENTATION: "this robot has no free or spherical joints",
+}
 SMALL = 1e-9  # constraint violation below which its panel is left out when forces or grippers can be shown instead
 NO_VIOLATION = "exactly 0 in every state: no constraints"
 
@@ -51,8 +56,8 @@ FIELDS = (
     Field("phi", "Violation |Φ|", "constraints' units", log=True),
     Field("phidot", "Violation |dΦ/dt|", "constraints' units/s", log=True),
     Field("outputs", "Outputs", "{output}"),
-    Field("force", "Force", "N"),
-    Field("hold", "Grippers", "state", words=("open", "slides", "grips")),
+    Field(FORCE, "Force", "N"),
+    Field(HOLD, "Grippers", "state", words=("open", "slides", "grips")),
     Field(PLACE, "Position of free joints", "m"),
     Field(ORIENTATION, "Orientation as quaternion w x y z", "1"),
 )
@@ -65,14 +70,12 @@ class Panel:
 
     only    labels of the curves to draw; None to draw all curves
     remark  text that is shown instead of curves, if there are none
-    wide    whether the panel spans both columns of the grid of panels
     """
 
     field: Field
     unit: str
     only: frozenset[str] | None = None
     remark: str = ""
-    wide: bool = False
 
     def takes(self, label: str) -> bool:
         """Whether the curve with this label is drawn in this panel."""
@@ -109,8 +112,7 @@ def choose_fields(requested: Sequence[str], signals: Signals | None = None) -> t
 
 
 def _has(signals: Signals, field: str, curve: str) -> bool:
-    series = signals.series.get(field)
-    return field == "outputs" and series is not None and curve in series.labels
+    return field == "outputs" and curve in signals.labels(field)
 
 
 def check_curves(fields: Sequence[Field], signals: Signals) -> None:
@@ -118,8 +120,7 @@ def check_curves(fields: Sequence[Field], signals: Signals) -> None:
     for field in fields:
         if field.is_topic:
             continue
-        series = series_of(field, signals)
-        labels = () if series is None else series.labels
+        labels = signals.labels(field.name)
         if field.curve and field.curve not in labels:
             meant = did_you_mean(f"{field.name}.{field.curve}", [f"{field.name}.{label}" for label in labels])
             there = ", ".join(labels) or "none"
@@ -128,22 +129,17 @@ def check_curves(fields: Sequence[Field], signals: Signals) -> None:
             )
 
 
-def series_of(field: Field, signals: Signals) -> Series | None:
-    """The time series that a field plots; None if the signals do not have it."""
-    return signals.derived(field.name) if field.name in DERIVED else signals.series.get(field.name)
-
-
 def _default(signals: Signals) -> tuple[Field, ...]:
     """The fields to plot by default for a robot.
 
     These are the common fields (COMMON) and, if the robot has them, the fields force and hold (grippers). If force or
     hold is plotted, phidot is left out, and phi is left out unless phi has exceeded SMALL.
     """
-    better = tuple(field for field in FIELDS if field.name in DERIVED and series_of(field, signals) is not None)
-    phi = signals.series.get("phi")
+    better = tuple(field for field in FIELDS if field.name in (FORCE, HOLD) and signals.labels(field.name))
     if not better:
         return COMMON
-    large = phi is not None and len(phi.values) > 0 and bool(np.nanmax(phi.values) > SMALL)
+    phi = signals.column("phi", "phi")
+    large = phi is not None and len(phi[1]) > 0 and bool(np.nanmax(phi[1]) > SMALL)
     return tuple(field for field in COMMON if field.name != "phidot" and (large or field.name != "phi")) + better
 
 
@@ -154,7 +150,7 @@ def arrange(fields: Sequence[Field], signals: Signals, keep_empty: bool) -> tupl
     """
     panels: list[Panel] = []
     if tuple(fields) == COMMON:
-        frames = [field for field in FIELDS if field.name in (PLACE, ORIENTATION) and field.name in signals.series]
+        frames = [field for field in FIELDS if field.name in (PLACE, ORIENTATION) and signals.labels(field.name)]
         fields = (*frames, *_default(signals))
     for per_joint, run in groupby(fields, key=lambda field: field.unit.startswith("{joint}")):
         found = [panel for field in run for panel in _of_field(field, signals)]
@@ -166,21 +162,7 @@ def arrange(fields: Sequence[Field], signals: Signals, keep_empty: bool) -> tupl
     left_out = dict.fromkeys(
         f"{panel.field.title.split()[0].lower()} ({panel.remark})" for panel in panels if panel not in shown
     )
-    return _widened(shown), f"not plotted: {', '.join(left_out)}" if left_out else ""
-
-
-def _widened(panels: Sequence[Panel]) -> tuple[Panel, ...]:
-    """The panels for a grid of two columns. If the number of panels is odd, one panel is marked to span both columns.
-
-    The energy panel is marked if an even number of panels precedes it, otherwise the last panel. A single panel is not
-    marked.
-    """
-    if len(panels) % 2 == 0 or len(panels) == 1:
-        return tuple(panels)
-    widest = next((i for i, panel in enumerate(panels) if panel.field.name == "energy" and i % 2 == 0), len(panels) - 1)
-    return tuple(
-        Panel(panel.field, panel.unit, panel.only, panel.remark, wide=i == widest) for i, panel in enumerate(panels)
-    )
+    return tuple(shown), f"not plotted: {', '.join(left_out)}" if left_out else ""
 
 
 def _of_field(field: Field, signals: Signals) -> list[Panel]:
@@ -193,13 +175,8 @@ def _of_field(field: Field, signals: Signals) -> list[Panel]:
 
 def _whole_field(field: Field, signals: Signals) -> list[Panel]:
     description = signals.description
-    if field.name in DERIVED:
-        lacks = {"force": NO_FORCE, "hold": NO_GRIPPER}[field.name]
-        there = signals.states == 0 or series_of(field, signals) is not None
-        return [Panel(field, field.unit) if there else Panel(field, field.unit, frozenset(), lacks)]
-    if field.name in (PLACE, ORIENTATION):
-        there = signals.states == 0 or field.name in signals.series
-        lacks = NO_FREE if field.name == PLACE else NO_ORIENTATION
+    if (lacks := LACKS.get(field.name)) is not None:
+        there = signals.states == 0 or signals.labels(field.name)
         return [Panel(field, field.unit) if there else Panel(field, field.unit, frozenset(), lacks)]
     if field.name in ("phi", "phidot"):
         if signals.violated or signals.states == 0:
@@ -221,9 +198,8 @@ def _whole_field(field: Field, signals: Signals) -> list[Panel]:
     else:
         units = [(joint.name, joint.unit) for joint in description.joints]
         units += [(one.name, _of_joint(one.unit)) for one in description.actuators]
-    series = signals.series.get(field.name)
-    measured = None if series is None else set(series.labels)  # a switch, for one, is commanded but in no state
-    return _by_unit(field, [(name, unit) for name, unit in units if measured is None or name in measured])
+    measured = signals.labels(field.name)  # a switch, for one, is commanded but in no state
+    return _by_unit(field, [(name, unit) for name, unit in units if not measured or name in measured])
 
 
 def _of_joint(effort: str) -> str:
@@ -244,4 +220,55 @@ def _by_unit(field: Field, units: Iterable[tuple[str, str]]) -> list[Panel]:
             frozenset(n for n in known if known[n] == unit),
         )
         for unit in dict.fromkeys(known.values())
+    ]
+
+
+def default_plots(
+    fields: Sequence[Field], signals: Signals, keep_empty: bool, is_live: bool = False
+) -> tuple[tuple[PlotSpec, ...], str]:
+    """(plots of these fields for a robot, sentence that lists the fields left out).
+
+    keep_empty  whether a field without curves keeps its plot
+    is_live     whether topics that are not there may still come
+
+    Raises ValueError with a one-line message for a topic or field that a recording does not have.
+    """
+    plots = [plot for field in fields if field.is_topic for plot in _of_topic(field.name, signals, is_live)]
+    of_state = tuple(field for field in fields if not field.is_topic)
+    panels, left_out = arrange(of_state, signals, keep_empty) if of_state else ((), "")
+    for panel in panels:
+        field = panel.field
+        labels = [field.curve] if field.curve else [each for each in signals.labels(field.name) if panel.takes(each)]
+        names = [field.name if label == field.name else f"{field.name}.{label}" for label in labels]
+        curves = [Curve(signals.topic_of(field.name), name) for name in names]
+        if field.over:
+            followed = signals.store.fields(f"{signals.robot}/{field.over}")
+            curves += [Curve(f"{signals.robot}/{field.over}", name) for name in followed if name in names]
+        title = field.title + (f"  ({panel.remark})" if panel.remark else "")
+        plots.append(PlotSpec(tuple(curves), title, panel.unit, field.log, words=field.words))
+    return tuple(plots), left_out
+
+
+def _of_topic(text: str, signals: Signals, is_live: bool) -> list[PlotSpec]:
+    """Plots of TOPIC or TOPIC.FIELD, one for each unit of the values. The name of the topic may lack the robot's."""
+    store = signals.store
+    wanted, _, field = text.partition(".")
+    topic = next((each for each in (wanted, f"{signals.robot}/{wanted}") if each in store.topics), "")
+    if not topic:
+        if is_live:
+            return [PlotSpec((), text)]
+        raise ValueError(
+            f"the recording has no topic {wanted!r} with numbers{did_you_mean(wanted, store.topics)}; its topics are "
+            f"{', '.join(store.topics)}"
+        )
+    names = [each for each in store.fields(topic) if not field or each == field or each.startswith(f"{field}.")]
+    if not names:
+        known = store.fields(topic)
+        raise ValueError(
+            f"topic {topic!r} has no field {field!r}{did_you_mean(field, known)}; its fields are {', '.join(known)}"
+        )
+    units = {name: unit_of(signals, topic, name) for name in names}
+    return [
+        PlotSpec(tuple(Curve(topic, name) for name in names if units[name] == unit), text, unit)
+        for unit in dict.fromkeys(units.values())
     ]

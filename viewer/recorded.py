@@ -48,6 +48,5 @@ def _which(recording: Recording) -> str:
 
 
 def _length(signals: Signals) -> str:
-    series = signals.series.get("energy")
-    span = float(series.times[-1] - series.times[0]) if series is not None and len(series.times) else 0.0
-    return f"{span:.2f} s"
+    times = signals.times
+    return f"{float(times[-1] - times[0]) if len(times) else 0.0:.2f} s"

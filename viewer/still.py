@@ -1,10 +1,10 @@
-"""Still picture of a run without Qt: matplotlib draws the same scene and the same plots."""
+"""Picture of a run without Qt: matplotlib draws the same scene and the same plots."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,16 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from nodes.recording.new_file import NotWrittenError, new_file
 from viewer import palette
+from viewer.curves import Styled, styled
+from viewer.data.live import gathered
 from viewer.data.series import Floats, decimated
-from viewer.data.signals import SCALARS, Signals
-from viewer.panels import Panel, arrange, choose_fields, series_of
+from viewer.data.signals import Signals
+from viewer.layout import PlotSpec
+from viewer.panels import choose_fields, default_plots
+from viewer.recorded import read_signals
+from viewer.request import Request
 from viewer.scene.bodies import Outline
+from viewer.scene.projection import check_plane
 from viewer.scene.scene import BODY, Frame, Key, Scene, floor, limits, plane_letters, view_text
 
 WIDTH, HEIGHT, DPI = 1600, 1000, 100  # pixels, and pixels per inch
@@ -36,6 +42,7 @@ MOST_CHANGES = 60  # most vertical lines in a plot
 POINTS = 2400  # points drawn per curve
 SMALLEST = 1e-17  # values below are drawn as this on a logarithmic axis
 RING = 2.0
+REFERENCE = "╍"  # mark of references in a legend
 ABOVE_ALL = 1_000_000  # drawing order of the world axes
 FONT = "DejaVu Sans"  # comes with matplotlib
 MARKS: dict[str, dict[str, Any]] = {  # matplotlib style of each mark in a legend
@@ -53,22 +60,35 @@ MARKS: dict[str, dict[str, Any]] = {  # matplotlib style of each mark in a legen
 Box = tuple[float, float, float, float]  # left, bottom, width and height, pixels
 
 
-def save_still(
-    path: str | Path,
-    signals: Signals,
-    subtitle: str,
-    waiting: str = "",
-    fields: Sequence[str] = (),
-    plane: str = "auto",
-) -> None:
-    """Write a picture (PNG) with the last pose, earlier poses, and plots.
+def write_picture(request: Request, png: str, reason: str) -> int:
+    """Write the picture of one run to the file `png`, and return the exit code: 1 if there is no state to show.
 
-    waiting  text that is shown instead of poses and plots if no state was recorded
-    fields   names of the fields to plot; empty for the default fields
-    plane    viewing plane: auto, xy, xz, yz or space
+    reason  why Qt does not draw it
+    """
+    check_plane(request.plane)
+    if request.file is None:
+        choose_fields(request.fields)
+        signals, subtitle, waiting = gathered(request.domain, lambda: False)
+    else:
+        signals, subtitle, waiting = read_signals(request.file, request.fields, request.run_number)
+    print(f"armswing: {png} is drawn by matplotlib, without Qt: {reason}", file=sys.stderr)
+    try:
+        _save(png, signals, subtitle, waiting, request.fields, request.plane)
+    except OSError as error:
+        print(f"armswing: {error}", file=sys.stderr)
+        return 1
+    if signals.states == 0:
+        print(f"armswing: {png} shows no motion: {waiting}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _save(path: str, signals: Signals, subtitle: str, waiting: str, fields: Sequence[str], plane: str) -> None:
+    """Write a picture (PNG) with the last pose, earlier poses, and plots; or with the text `waiting`.
 
     Raises OSError if the file cannot be written.
     """
+    specs, left_out = default_plots(choose_fields(fields, signals), signals, keep_empty=bool(fields))
     figure = Figure(figsize=(WIDTH / DPI, HEIGHT / DPI), dpi=DPI, facecolor=palette.PAPER)
     FigureCanvasAgg(figure)
     page = _Page(figure, signals)
@@ -82,15 +102,15 @@ def save_still(
     if signals.states == 0:
         page.text(WIDTH / 2, HEIGHT / 2, waiting, size=14, color=palette.MUTED, align="center")
     elif cloud is None:
-        page.draw_plots(whole, fields, wide=True)
+        page.draw_plots(whole, specs, left_out, wide=True)
     elif scene.wide:
         high = scene.share * height
         page.draw_bodies((left, bottom + height - high, width, high), scene, cloud)
-        page.draw_plots((left, bottom, width, height - high), fields, wide=True)
+        page.draw_plots((left, bottom, width, height - high), specs, left_out, wide=True)
     else:
         broad = scene.share * width
         page.draw_bodies((left, bottom, broad, height), scene, cloud)
-        page.draw_plots((left + broad, bottom, width - broad, height), fields, wide=False)
+        page.draw_plots((left + broad, bottom, width - broad, height), specs, left_out, wide=False)
     try:
         with new_file(path) as part:
             figure.savefig(part, format="png")
@@ -171,17 +191,17 @@ class _Page:
         caption = f"{view_text(view, 0.0 if ground is None else ground.step)}; faint poses are earlier ones"
         self.text(left, bottom + 14, caption, size=7.5, color=palette.MUTED)
 
-    def draw_plots(self, box: Box, fields: Sequence[str], wide: bool) -> None:
-        """Draw the panels in two columns (or four if `wide`), and below them a legend of the curves that no title
+    def draw_plots(self, box: Box, specs: Sequence[PlotSpec], left_out: str, wide: bool) -> None:
+        """Draw the plots in two columns (or four if `wide`), and below them a legend of the curves that no title
         names."""
-        panels, left_out = arrange(choose_fields(fields, self._signals), self._signals, bool(fields))
-        if not panels:
+        if not specs:
             return
         left, bottom, width, height = box
-        columns = max(1, min(WIDE_COLUMNS if wide and len(panels) > WIDE_COLUMNS else 2, len(panels)))
+        columns = max(1, min(WIDE_COLUMNS if wide and len(specs) > WIDE_COLUMNS else 2, len(specs)))
         column_width = width / columns
-        unnamed = self._unnamed(panels, column_width - AXIS_LEFT)
-        below = [("━", label, palette.curve_color(place)) for label, place in unnamed.items()]
+        curves = [styled(spec.curves, self._signals.description) for spec in specs]
+        unnamed = [each for each in curves if _rows(_keys(each), column_width - AXIS_LEFT) > 1]
+        below = list(dict.fromkeys(key for each in unnamed for key in _keys(each) if key[0] != REFERENCE))
         changes = [("┃", kind, color) for kind, color in palette.change_colors(self._signals.changes).items()]
         footer = KEY_ROW * (_rows(below, width) + _rows(changes, width)) + (CAPTION if left_out else 0.0) + TIME
         if left_out:
@@ -189,60 +209,29 @@ class _Page:
         top = bottom + footer - TIME
         top -= KEY_ROW * self._legend(left + AXIS_LEFT, top, width - AXIS_LEFT, below)
         self._legend(left + AXIS_LEFT, top, width - AXIS_LEFT, changes)
-        spans = [columns if panel.wide and columns == 2 else 1 for panel in panels]
-        rows = math.ceil(sum(spans) / columns)
-        row_height = (height - footer) / rows
-        place = 0
-        for panel, span in zip(panels, spans, strict=True):
+        row_height = (height - footer) / math.ceil(len(specs) / columns)
+        for place, (spec, each) in enumerate(zip(specs, curves, strict=True)):
             row, column = divmod(place, columns)
-            place += span
+            span = columns - column if place == len(specs) - 1 else 1  # the last one has the rest of its row
             corner = (left + column * column_width + AXIS_LEFT, bottom + height - (row + 1) * row_height + AXIS_BOTTOM)
             size = (span * column_width - AXIS_LEFT - 12.0, row_height - AXIS_TOP - AXIS_BOTTOM)
-            self._draw_panel((*corner, *size), panel, set(unnamed))
-            if place + columns > sum(spans):
+            self._draw_plot((*corner, *size), spec, each, each in unnamed)
+            if place + columns >= len(specs) - (len(specs) % columns > 0):
                 self.text(corner[0] + 0.5 * size[0], corner[1] - 22, "time [s]", 7.5, palette.MUTED, align="center")
 
-    def _places(self, panel: Panel) -> dict[str, int]:
-        """{label of a curve in the panel: index of this curve among all curves of the field}.
-
-        The index sets the colour of the curve.
-        """
-        main = series_of(panel.field, self._signals)
-        if panel.field.curve:
-            return {panel.field.curve: 0}
-        labels = main.labels if main is not None else ()
-        return {label: place for place, label in enumerate(labels) if panel.takes(label)}
-
-    def _unnamed(self, panels: Sequence[Panel], width: float) -> dict[str, int]:
-        """{label: colour index} of the curves of all panels whose legends do not fit on one line."""
-        found: dict[str, int] = {}
-        for panel in panels:
-            places = self._places(panel)
-            keys = [("━", label, palette.INK) for label in places]
-            if panel.field.name not in SCALARS and _rows(keys, width) > 1:
-                found |= places
-        return found
-
-    def _draw_panel(self, box: Box, panel: Panel, unnamed: set[str]) -> None:
-        signals, field = self._signals, panel.field
+    def _draw_plot(self, box: Box, spec: PlotSpec, curves: Sequence[Styled], is_unnamed: bool) -> None:
+        signals = self._signals
         left, bottom, width, height = box
         axes = self.axes(box)
         axes.grid(color=palette.FAINT, linewidth=0.6)
-        title = f"{field.title}  [{panel.unit}]" + (f"  {panel.remark}" if panel.remark else "")
-        self.text(left, bottom + height + 40, title, size=8.6, weight="bold")
-        places = self._places(panel)
-        named = field.name not in SCALARS
-        keys = [("━", label, palette.curve_color(place)) for label, place in places.items()] if named else []
-        drawn = [self._draw_curve(axes, panel, "", label, place) for label, place in places.items()]
-        if field.over and (over := signals.series.get(field.over)) is not None:
-            followed = [label for label in over.labels if panel.takes(label)]
-            for label in followed:
-                self._draw_curve(axes, panel, field.over, label, places.get(label, 0))
-            keys += [("╍", "reference", palette.INK)] if followed else []
-        if unnamed & set(places):
-            keys = [("━", f"{len(places)} curves, named below", palette.MUTED), *keys[len(places) :]]
+        self.text(left, bottom + height + 40, f"{spec.title}  [{spec.unit}]", size=8.6, weight="bold")
+        drawn = [self._draw_curve(axes, spec, each) for each in curves]
+        keys = _keys(curves)
+        if is_unnamed:
+            references = [key for key in keys if key[0] == REFERENCE]
+            keys = [("━", f"{len(keys) - len(references)} curves, named below", palette.MUTED), *references]
         self._legend(left, bottom + height + 24, width, keys)
-        self._set_limits(axes, panel, [span for span in drawn if span is not None])
+        self._set_limits(axes, spec, [span for span in drawn if span is not None])
         colors = palette.change_colors(signals.changes)
         for time, kind in signals.changes if len(signals.changes) <= MOST_CHANGES else []:
             axes.axvline(time, color=colors[kind], alpha=0.45, linewidth=POINT, zorder=0)
@@ -251,41 +240,41 @@ class _Page:
         if signals.diverged_at is not None:
             axes.axvline(signals.diverged_at, color=palette.ALARM, linestyle="--", linewidth=1.5 * POINT)
 
-    def _draw_curve(self, axes: Any, panel: Panel, role: str, label: str, place: int) -> tuple[float, float] | None:
+    def _draw_curve(self, axes: Any, spec: PlotSpec, each: Styled) -> tuple[float, float] | None:
         """Draw one curve, and return (lowest value, highest value) that the value axis must show.
 
-        Returns None for a curve without finite values.
+        Returns None for a curve without finite values, and for a reference.
         """
-        series = self._signals.series.get(role) if role else series_of(panel.field, self._signals)
-        if series is None or label not in series.labels:
+        column = self._signals.store.column(each.curve.topic, each.curve.field)
+        if column is None:
             return None
-        x, y = decimated(series.times, series.values[:, series.labels.index(label)], POINTS)
-        if panel.field.log:
+        x, y = decimated(*column, POINTS)
+        if spec.log:
             positive = y[y > 0.0]
             y = np.maximum(y, max(float(positive.min()), SMALLEST) if len(positive) else SMALLEST)
-        if role:
+        if each.is_reference:
             axes.plot(x, y, color=palette.INK, linewidth=1.2 * POINT, linestyle=(0, (1.5, 6)), zorder=3)
-        else:
-            pattern = palette.curve_dash(place)[1]
-            style: Any = (0, pattern) if pattern else "-"
-            axes.plot(x, y, color=palette.curve_color(place), linewidth=1.6 * POINT, linestyle=style, zorder=2)
+            return None
+        pattern = palette.curve_dash(each.place)[1]
+        style: Any = (0, pattern) if pattern else "-"
+        axes.plot(x, y, color=palette.curve_color(each.place), linewidth=1.6 * POINT, linestyle=style, zorder=2)
         counted = y[np.isfinite(y) & (x <= self._signals.sane_until)]
         if len(counted) == 0:
             return None
-        return float(np.quantile(counted, 0.005)) if panel.field.log else float(counted.min()), float(counted.max())
+        return float(np.quantile(counted, 0.005)) if spec.log else float(counted.min()), float(counted.max())
 
-    def _set_limits(self, axes: Any, panel: Panel, spans: Sequence[tuple[float, float]]) -> None:
-        times = next((s.times for s in map(self._signals.series.get, ("position", "energy")) if s is not None), None)
-        if times is not None and len(times) and times[-1] > times[0]:
+    def _set_limits(self, axes: Any, spec: PlotSpec, spans: Sequence[tuple[float, float]]) -> None:
+        times = self._signals.times
+        if len(times) and times[-1] > times[0]:
             margin = 0.03 * (times[-1] - times[0])
             axes.set_xlim(times[0] - margin, times[-1] + margin)
         low, high = min((s[0] for s in spans), default=0.0), max((s[1] for s in spans), default=1.0)
-        if panel.field.words:
-            axes.set_yticks(range(len(panel.field.words)), panel.field.words)
-            axes.set_ylim(-0.2, len(panel.field.words) - 0.8)
-        elif panel.remark:
+        if spec.words:
+            axes.set_yticks(range(len(spec.words)), spec.words)
+            axes.set_ylim(-0.2, len(spec.words) - 0.8)
+        elif not spans:
             axes.set_yticks([])
-        elif panel.field.log:
+        elif spec.log:
             ratio = max(high / low, 10.0**1.2) ** 0.57 if low > 0.0 else 10.0
             axes.set_yscale("log")
             axes.set_ylim(math.sqrt(low * high) / ratio, math.sqrt(low * high) * ratio)
@@ -317,6 +306,14 @@ class _Page:
             self.text(x + 25, y - 2, name, size=8.0)
             x += taken
         return _rows(keys, width)
+
+
+def _keys(curves: Sequence[Styled]) -> list[Key]:
+    """Legend entries of the curves of a plot, with one for all references; none for a number without parts."""
+    if len(curves) == 1 and "." not in curves[0].curve.field:
+        return []
+    own = [("━", each.name, palette.curve_color(each.place)) for each in curves if not each.is_reference]
+    return [*own, (REFERENCE, "reference", palette.INK)] if len(own) < len(curves) else own
 
 
 def _rows(keys: Sequence[Key], width: float) -> int:

@@ -160,15 +160,15 @@ def watch(ready: Path, report: Path, fill_s: float, seconds: float) -> None:
     app._limit_threads()
     from pyqtgraph.Qt import QtCore
 
-    from viewer.window.layout import Curve, Layout, PlotSpec
-    from viewer.window.main import MainWindow
+    from viewer.layout import Curve, Layout, PlotSpec
+    from viewer.request import Request
+    from viewer.window import session
 
-    application = app._application()
-    window = app._main_window(None, None, (), "auto", None)
-    assert isinstance(window, MainWindow)
-    app._defer()
+    application = session.start_qt()
+    window = session.main_window(Request())
+    session.defer_threads()
     window.show()
-    with app._interrupts(application) as interrupted:
+    with session.interrupts(application) as interrupted:
 
         def run(length_s: float) -> None:
             end = time.monotonic() + length_s

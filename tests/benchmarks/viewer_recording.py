@@ -60,8 +60,11 @@ def watch(path: str, began: float) -> dict[str, float]:
     app._limit_threads()
     from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
-    application = app._application()
-    window = app._main_window(path, None, (), "auto", None)
+    from viewer.request import Request
+    from viewer.window import session
+
+    application = session.start_qt()
+    window = session.main_window(Request(path))
     window.show()
 
     def drawn(is_done: Any) -> float:

@@ -52,8 +52,7 @@ def test_the_measured_robot_is_drawn_where_it_was_measured(live: bool, tmp_path:
     said = with_measured()
     signals = Signals()
     if live:
-        for topic, message in said:
-            signals.take(topic, message)
+        signals.add(said)
     else:
         signals = from_recording(read_recording(recorded(tmp_path / "hil.mcap", said)))
     scene = Scene("xz")
@@ -73,8 +72,7 @@ def test_the_measured_robot_is_drawn_where_it_was_measured(live: bool, tmp_path:
 
 def test_a_robot_that_is_measured_no_longer_is_not_drawn() -> None:
     signals = Signals()
-    for topic, message in with_measured(ticks=200, until=1.0):
-        signals.take(topic, message)
+    signals.add(list(with_measured(ticks=200, until=1.0)))
     scene = Scene("xz")
     scene.survey(signals)
     assert measured_outlines(scene, signals, 1.0 + 0.9 * STALE_S)

@@ -11,8 +11,9 @@ import pytest
 from nodes.messages import PlotValues
 from nodes.recording.reader import read_recording
 from nodes.recording.writer import RecordingWriter
-from viewer.data.signals import Signals, from_recording
-from viewer.data.topics import LiveStore, RecordedStore, Store, unit_of
+from viewer.data.live_store import LiveStore
+from viewer.data.recorded_store import RecordedStore
+from viewer.data.signals import Signals, Store, from_recording, unit_of
 
 TOPIC = "arm/hold/plot"
 
@@ -40,7 +41,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     with RecordingWriter(tmp_path / "run.mcap", {}) as writer:
         for message in messages():
             writer.write(TOPIC, message, message.timestamp)
-    return RecordedStore(read_recording(tmp_path / "run.mcap"), Signals())
+    return RecordedStore(read_recording(tmp_path / "run.mcap"))
 
 
 def test_each_name_is_one_curve_through_the_messages_that_have_it(store: Store) -> None:
@@ -56,7 +57,7 @@ def test_a_plotted_value_has_the_unit_that_its_node_gives(tmp_path: Path) -> Non
         seq=1, values={"error": 1.0, "tip": [1.0, 2.0], "count": 3.0}, units={"error": "deg", "tip": "m"}
     )
     live = Signals()
-    live.take(TOPIC, found)
+    live.add([(TOPIC, found)])
     with RecordingWriter(tmp_path / "run.mcap", {}) as writer:
         writer.write(TOPIC, found, 0.0)
         writer.write(TOPIC, PlotValues(seq=2, values={"count": 4.0}), 1.0)

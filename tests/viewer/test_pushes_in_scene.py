@@ -40,9 +40,8 @@ def recording(tmp_path: Path) -> Path:
 def test_a_push_is_an_arrow_at_its_point_while_it_acts(live: bool, recording: Path) -> None:
     signals = Signals()
     if live:
-        for topic, message in swinging(planar=True, ticks=100):
-            signals.take(topic, message)
-        signals.take("swing/event", pushed())
+        signals.add(list(swinging(planar=True, ticks=100)))
+        signals.add([("swing/event", pushed())])
     else:
         signals = from_recording(read_recording(recording))
     scene = Scene("xz")

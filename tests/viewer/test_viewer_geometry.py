@@ -11,7 +11,7 @@ import pytest
 
 from nodes.messages import BodyDescription, BodyPoses, Description, Polylines, RobotState, Shape
 from nodes.recording.reader import read_recording
-from viewer.data.series import Ring, decimated, row_at
+from viewer.data.series import Table, decimated, row_at
 from viewer.data.signals import Signals, from_recording
 from viewer.scene.bodies import Skeleton, evenly_along
 from viewer.scene.projection import PoseBounds, check_plane, choose_view, hull, rotation
@@ -128,12 +128,13 @@ def test_ghosts_are_spread_along_the_path_not_over_time() -> None:
     assert evenly_along(np.ones((5, 2)), 6) == [4]
 
 
-def test_a_ring_keeps_the_latest_rows_in_order() -> None:
-    ring = Ring(["a"], capacity=5)
-    for tick in range(12):
-        ring.append(float(tick), [10.0 * tick])
-    assert ring.times.tolist() == [7.0, 8.0, 9.0, 10.0, 11.0]
-    assert ring.values[:, 0].tolist() == [70.0, 80.0, 90.0, 100.0, 110.0]
+def test_a_table_keeps_the_latest_rows_in_order() -> None:
+    table = Table(["a"], capacity=2000)
+    for tick in range(5000):
+        table.extend([float(tick)], [[10.0 * tick]])
+    assert 2000 <= len(table.times) <= 2500
+    assert table.times.tolist() == [float(tick) for tick in range(5000 - len(table.times), 5000)]
+    np.testing.assert_array_equal(table.values[:, 0], 10.0 * table.times)
 
 
 def test_thinning_keeps_every_extreme_and_the_order() -> None:
@@ -155,15 +156,14 @@ def test_the_row_at_a_time_is_the_last_one_before_it() -> None:
 
 def test_a_live_stream_and_its_recording_give_the_same_signals(said_in_space: list[Any], spatial: Path) -> None:
     live = Signals()
-    for topic, message in said_in_space:
-        live.take(topic, message)
+    live.add(said_in_space)
     whole = from_recording(read_recording(spatial))
     assert live.robot == whole.robot == "swing"
-    assert live.series.keys() == whole.series.keys()
-    for name, series in whole.series.items():
-        assert live.series[name].labels == series.labels
-        np.testing.assert_array_equal(live.series[name].times, series.times)
-        np.testing.assert_array_equal(live.series[name].values, series.values)
+    assert set(live.store.topics) >= {"swing/state", "swing/reference"}
+    for topic in ("swing/state", "swing/reference"):
+        assert set(live.store.fields(topic)) == set(whole.store.fields(topic))
+        for field in live.store.fields(topic):
+            np.testing.assert_array_equal(live.store.column(topic, field), whole.store.column(topic, field))
     assert live.poses is not None
     assert whole.poses is not None
     np.testing.assert_array_equal(live.poses.values, whole.poses.values)
@@ -171,11 +171,11 @@ def test_a_live_stream_and_its_recording_give_the_same_signals(said_in_space: li
 
 def test_other_robots_are_passed_over_and_a_reset_starts_anew() -> None:
     signals = Signals()
-    signals.take("arm/state", RobotState(timestamp=5.0, name=["a"], position=[1.0]))
-    signals.take("other/state", RobotState(timestamp=6.0, name=["a"], position=[2.0]))
-    assert signals.series["position"].times.tolist() == [5.0]
-    signals.take("arm/state", RobotState(timestamp=0.0, name=["a"], position=[3.0]))
-    assert signals.series["position"].times.tolist() == [0.0]
+    signals.add([("arm/state", RobotState(timestamp=5.0, name=["a"], position=[1.0]))])
+    signals.add([("other/state", RobotState(timestamp=6.0, name=["a"], position=[2.0]))])
+    assert signals.times.tolist() == [5.0]
+    signals.add([("arm/state", RobotState(timestamp=0.0, name=["a"], position=[3.0]))])
+    assert signals.times.tolist() == [0.0]
 
 
 def test_poses_and_lines_that_arrive_before_the_first_state_after_a_reset_stay_and_older_ones_go() -> None:
@@ -188,7 +188,7 @@ def test_poses_and_lines_that_arrive_before_the_first_state_after_a_reset_stay_a
             "lines": Polylines(timestamp=time, name=["cable"], count=[1], points=[time, 0.0, 0.0]),
         }
         for topic in topics:
-            signals.take(f"arm/{topic}", messages[topic])
+            signals.add([(f"arm/{topic}", messages[topic])])
 
     for time in (0.0, 4.0, 5.0):
         publish(time, "body_poses", "lines", "state")

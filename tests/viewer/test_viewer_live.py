@@ -62,7 +62,7 @@ def speak_until_heard(
             for topic, message in said:
                 publisher.publish(topic, message)
             for topic, message in feed.take():
-                signals.take(topic, message)
+                signals.add([(topic, message)])
                 if kept is not None:
                     kept.append(message)
         publisher.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from nodes.messages import (
@@ -16,8 +14,10 @@ from nodes.messages import (
     JointDescription,
     RobotState,
 )
+from viewer.curves import colour_places
 from viewer.data.signals import Signals
-from viewer.panels import Panel, arrange, check_curves, choose_fields
+from viewer.layout import Curve
+from viewer.panels import Panel, arrange, check_curves, choose_fields, default_plots
 
 SLIDES, TURNS = JointDescription(name="cart", unit="m"), JointDescription(name="pole", unit="rad")
 
@@ -26,17 +26,27 @@ def robot(joints: list[JointDescription], driven: list[str], phi: float = 1e-12)
     units = {joint.name: "N" if joint.unit == "m" else "N m" for joint in joints}
     signals = Signals()
     actuators = [ActuatorDescription(name=name, joint=name, unit=units[name]) for name in driven]
-    signals.take("it/description", Description(robot="it", joints=joints, actuators=actuators))
+    signals.add([("it/description", Description(robot="it", joints=joints, actuators=actuators))])
     names = [joint.name for joint in joints]
     zeros = [0.0] * len(names)
     for tick in range(3):
         state = RobotState(timestamp=0.1 * tick, name=names, position=zeros, velocity=zeros, effort=zeros, phi=phi)
-        signals.take("it/state", state)
+        signals.add([("it/state", state)])
     return signals
 
 
+def values(signals: Signals, field: str, label: str) -> list[float]:
+    column = signals.column(field, label)
+    assert column is not None
+    return [float(value) for value in column[1]]
+
+
+def last(signals: Signals, field: str) -> list[float]:
+    return [values(signals, field, label)[-1] for label in signals.labels(field)]
+
+
 def shown(panels: tuple[Panel, ...]) -> list[str]:
-    return [f"{panel.field.name} {panel.unit}" + (" wide" if panel.wide else "") for panel in panels]
+    return [f"{panel.field.name} {panel.unit}" for panel in panels]
 
 
 def test_metres_and_radians_never_share_an_axis() -> None:
@@ -61,17 +71,16 @@ def test_joints_of_one_unit_share_a_panel_and_undriven_ones_have_no_effort() -> 
 
 def test_free_and_spherical_joints_have_plots_of_position_in_metres_and_of_the_quaternion() -> None:
     signals = robot([], [])
-    signals.take("it/description", Description(robot="it", frames=["base", "ball"]))
+    signals.add([("it/description", Description(robot="it", frames=["base", "ball"]))])
     for tick in range(3):
         base, ball = [0.1 * tick, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.6, 0.8, 0.0, 0.0]
-        signals.take("it/state", RobotState(timestamp=1.0 + tick, frames=[*base, *ball]))
+        signals.add([("it/state", RobotState(timestamp=1.0 + tick, frames=[*base, *ball]))])
     panels, left_out = arrange(choose_fields([]), signals, keep_empty=False)
     assert shown(panels)[:2] == ["place m", "orientation 1"]
-    place, orientation = signals.series["place"], signals.series["orientation"]
-    assert tuple(place.labels) == ("base x", "base y", "base z")  # the points of a spherical joint coincide
-    assert place.values[-1].tolist() == [0.2, 0.0, 0.5]
-    assert tuple(orientation.labels) == tuple(f"{name} q{part}" for name in ("base", "ball") for part in "wxyz")
-    assert orientation.values[-1].tolist() == [1.0, 0.0, 0.0, 0.0, 0.6, 0.8, 0.0, 0.0]
+    assert signals.labels("place") == ["base x", "base y", "base z"]  # the points of a spherical joint coincide
+    assert last(signals, "place") == [0.2, 0.0, 0.5]
+    assert signals.labels("orientation") == [f"{name} q{part}" for name in ("base", "ball") for part in "wxyz"]
+    assert last(signals, "orientation") == [1.0, 0.0, 0.0, 0.0, 0.6, 0.8, 0.0, 0.0]
     panels, left_out = arrange(choose_fields(["place"]), robot([TURNS], ["pole"]), keep_empty=False)
     assert (panels, left_out) == ((), "not plotted: position (this robot has no free joints)")
 
@@ -84,14 +93,13 @@ def test_a_violation_that_is_always_exactly_zero_has_no_panel() -> None:
 
 def test_a_violation_that_ever_was_keeps_its_panel() -> None:
     signals = robot([TURNS], ["pole"], phi=1e-16)
-    signals.take("it/state", RobotState(timestamp=0.0, name=["pole"], position=[0.0]))
+    signals.add([("it/state", RobotState(timestamp=0.0, name=["pole"], position=[0.0]))])
     assert "phi constraints' units" in shown(arrange(choose_fields([]), signals, keep_empty=False)[0])
 
 
-def test_what_leaves_no_pair_gives_the_energy_both_columns() -> None:
+def test_a_robot_without_actuators_has_no_effort() -> None:
     panels, left_out = arrange(choose_fields([]), robot([TURNS], []), keep_empty=False)
-    assert shown(panels)[2] == "energy J wide"
-    assert [panel.wide for panel in panels] == [False, False, True, False, False]
+    assert shown(panels)[2] == "energy J"
     assert left_out == "not plotted: effort (this robot has no actuators)"
 
 
@@ -103,47 +111,6 @@ def test_fields_that_were_asked_for_stay_and_say_why_they_are_empty() -> None:
     ]
     assert not any(panel.takes("pole") or panel.takes("phi") for panel in panels)
     assert left_out == ""
-
-
-def test_a_grid_draws_each_curve_in_its_panel_and_lays_itself_out_anew(qtbot: Any) -> None:
-    pytest.importorskip("pyqtgraph", exc_type=ImportError)
-    from viewer.qt.plots import PlotGrid
-
-    grid = PlotGrid(choose_fields([]))
-    qtbot.addWidget(grid.widget)
-    grid.show(robot([TURNS], ["pole"], phi=0.0), 0.0, 0.2)
-    assert [plot.field.name for plot in grid.plots] == ["position", "velocity", "effort", "energy"]
-    signals = robot([SLIDES, TURNS], [])
-    grid.show(signals, 0.0, 0.2)
-    labels = [[label for _, label in plot._curves] for plot in grid.plots]
-    assert labels == [["cart"], ["cart"], ["pole"], ["pole"], ["energy"], ["phi"], ["phidot"]]
-    pens = [next(iter(plot._curves.values())).opts["pen"].color().name() for plot in grid.plots[:4]]
-    assert pens[0] == pens[1] != pens[2] == pens[3]
-    grid.plots[0].plot.setXRange(0.05, 0.1, padding=0.0)
-    for plot in grid.plots:
-        assert plot.plot.viewRange()[0] == pytest.approx([0.05, 0.1])
-
-
-def test_a_wide_grid_has_four_columns_and_its_last_panel_takes_what_is_left(qtbot: Any) -> None:
-    pytest.importorskip("pyqtgraph", exc_type=ImportError)
-    from viewer.qt.plots import PlotGrid
-
-    grid = PlotGrid(choose_fields([]))
-    qtbot.addWidget(grid.widget)
-    signals = robot([SLIDES, TURNS], [])
-
-    def columns() -> list[list[int]]:
-        cells = grid.widget.ci.items
-        return [sorted({column for row, column in cells[plot.plot]}) for plot in grid.plots]
-
-    grid.show(signals, 0.0, 0.2)
-    assert columns() == [[0], [1], [0], [1], [0, 1], [0], [1]]
-    grid.wide = True
-    grid.show(signals, 0.0, 0.2)
-    assert columns() == [[0], [1], [2], [3], [0], [1], [2, 3]]
-    grid.plots[0].plot.setXRange(0.05, 0.1, padding=0.0)
-    for plot in grid.plots:
-        assert plot.plot.viewRange()[0] == pytest.approx([0.05, 0.1])
 
 
 def test_what_no_state_tells_of_has_no_panel() -> None:
@@ -165,13 +132,13 @@ def climber(phi: float) -> Signals:
         forces=[ForceDescription(name="paw", body="paw", outputs=["x", "z"], axes=[1.0, 0.0, 0.0, 0.0, 0.0, 1.0])],
         holds=[GripperDescription(name="paw", body="paw", outputs=["along", "across"])],
     )
-    signals.take("it/description", description)
+    signals.add([("it/description", description)])
     for tick, values in enumerate([(3.0, 4.0, 1.0, 1.0), (0.0, 2.0, 0.0, 1.0), (0.0, 0.0, 0.0, 0.0)]):
         told = dict(zip(description.outputs, values, strict=True))
         state = RobotState(timestamp=0.1 * tick, name=["pole"], position=[0.0], velocity=[0.0], phi=phi, outputs=told)
-        signals.take("it/state", state)
-    signals.take("it/event", Event(timestamp=0.2, kind="release", part="paw", source="held", target="free"))
-    signals.take("it/event", Event(timestamp=0.2, kind="set", key="mass"))
+        signals.add([("it/state", state)])
+    signals.add([("it/event", Event(timestamp=0.2, kind="release", part="paw", source="held", target="free"))])
+    signals.add([("it/event", Event(timestamp=0.2, kind="set", key="mass"))])
     return signals
 
 
@@ -184,63 +151,12 @@ def test_forces_and_grippers_take_the_place_of_violations_that_are_small() -> No
 
 def test_a_force_is_plotted_by_its_size_and_a_gripper_by_what_it_does() -> None:
     signals = climber(0.0)
-    force, hold = signals.derived("force"), signals.derived("hold")
-    assert force is not None
-    assert hold is not None
-    assert (force.labels, hold.labels) == (("paw",), ("paw",))
-    assert force.values[:, 0].tolist() == [5.0, 2.0, 0.0]
-    assert hold.values[:, 0].tolist() == [2.0, 1.0, 0.0]
-    assert robot([TURNS], []).derived("force") is None
+    assert (signals.labels("force"), signals.labels("hold")) == (["paw"], ["paw"])
+    assert values(signals, "force", "paw") == [5.0, 2.0, 0.0]
+    assert values(signals, "hold", "paw") == [2.0, 1.0, 0.0]
+    assert robot([TURNS], []).labels("force") == []
     (panel,), _ = arrange(choose_fields(["hold"]), robot([TURNS], []), keep_empty=True)
     assert panel.remark == "this robot has no grippers"
-
-
-def test_what_a_gripper_does_is_written_on_its_axis_in_words(qtbot: Any) -> None:
-    pytest.importorskip("pyqtgraph", exc_type=ImportError)
-    from viewer.qt.plots import PlotGrid
-
-    grid, signals = PlotGrid(choose_fields(["hold", "outputs.across"])), climber(0.0)
-    qtbot.addWidget(grid.widget)
-    grid.show(signals, 0.0, 0.15)  # while it slides and grips
-    hold, outputs = (plot.plot for plot in grid.plots)
-    assert hold.getAxis("left")._tickLevels == [[(0, "open"), (1, "slides"), (2, "grips")]]
-    low, high = hold.getViewBox().viewRange()[1]
-    assert low < 0.0
-    assert high > 2.0
-    assert outputs.getAxis("left")._tickLevels is None
-
-
-def test_one_curve_alone_has_the_first_colour_and_no_dashes(qtbot: Any) -> None:
-    pytest.importorskip("pyqtgraph", exc_type=ImportError)
-    from viewer.qt import theme
-    from viewer.qt.plots import PlotGrid
-
-    signals = Signals()
-    many = {f"output_{k}": float(k) for k in range(12)}
-    for tick in range(3):
-        signals.take("it/state", RobotState(timestamp=0.1 * tick, outputs=many))
-    grid = PlotGrid(choose_fields(["outputs.output_11"]), keep_empty=True)
-    qtbot.addWidget(grid.widget)
-    grid.set_still()
-    grid.show(signals, 0.0, 0.3)
-    (plot,) = grid.plots
-    ((_, label),) = plot._curves
-    pen = plot._curves["", label].opts["pen"]
-    assert (label, pen.color().name(), pen.dashPattern()) == ("output_11", theme.curve_color(0), [])
-
-
-def test_changes_of_configuration_stand_as_lines_in_every_plot(qtbot: Any) -> None:
-    pytest.importorskip("pyqtgraph", exc_type=ImportError)
-    from viewer.qt.plots import PlotGrid
-
-    grid, signals = PlotGrid(choose_fields([])), climber(0.0)
-    qtbot.addWidget(grid.widget)
-    grid.show(signals, 0.0, 0.3)
-    assert signals.changes == [(0.2, "release")]
-    for plot in grid.plots:
-        assert [line.value() for line in plot._changes if line.isVisible()] == [0.2]
-    grid.show(signals, 0.0, 0.1)
-    assert not any(line.isVisible() for plot in grid.plots for line in plot._changes)
 
 
 def test_one_curve_is_plotted_by_name_and_a_misspelt_one_is_told_what_was_meant() -> None:
@@ -261,3 +177,19 @@ def test_one_curve_is_plotted_by_name_and_a_misspelt_one_is_told_what_was_meant(
         choose_fields(["positon"])
     with pytest.raises(ValueError, match=r"no field 'along' to plot; did you mean 'outputs.along'\?"):
         choose_fields(["along"], signals)
+
+
+def test_plots_name_their_curves_and_a_joint_has_one_colour_in_all_of_them() -> None:
+    specs, _ = default_plots(choose_fields([]), robot([SLIDES, TURNS], []), keep_empty=False)
+    fields = [[curve.field for curve in spec.curves] for spec in specs]
+    assert fields[:5] == [["position.cart"], ["velocity.cart"], ["position.pole"], ["velocity.pole"], ["energy"]]
+    joints = ["cart", "pole"]
+    places = [list(colour_places(spec.curves, joints).values()) for spec in specs[:4]]
+    assert places == [[0], [0], [1], [1]]
+    both = [Curve("it/state", f"{kind}.pole") for kind in ("position", "velocity")]
+    assert list(colour_places(both, joints).values()) == [0, 1]  # two quantities in one plot
+    specs, _ = default_plots(choose_fields(["hold", "outputs.across"]), climber(0.0), keep_empty=True)
+    assert [spec.words for spec in specs] == [("open", "slides", "grips"), ()]
+    assert [[curve.topic for curve in spec.curves] for spec in specs] == [["it/derived"], ["it/state"]]
+    many = [Curve("it/state", f"outputs.output_{place}") for place in (11, 3)]
+    assert list(colour_places(many, joints).values()) == [0, 1]

@@ -26,6 +26,7 @@ from nodes.messages import (
 )
 from nodes.recording.reader import RecordingWriter, read_recording
 from tests.viewer.conftest import swinging
+from tests.viewer.window_driving import pictured
 from viewer import palette
 from viewer.data.signals import Signals, from_recording
 from viewer.qt import theme
@@ -156,7 +157,6 @@ def test_a_force_is_the_sum_of_its_outputs_and_missing_ones_draw_nothing() -> No
     stage = SceneOverlay(Description(bodies=[BodyDescription(name="a")], forces=forces))
     (force,) = stage.forces(np.array([[1.0, 0.0, 0.0]]), np.eye(3)[None], {"x": 3.0, "z": 4.0, "y": math.nan})
     np.testing.assert_allclose([force.point, force.newton], [[1.0, 0.0, 1.0], [3.0, 0.0, 4.0]])
-    assert stage.largest_force(("z", "x"), np.array([[4.0, 3.0], [math.nan, 9.0]])) == pytest.approx(5.0)
     view = choose_view("xz", DOWN_Z)
     shaft, head = arrow(force, view, 0.1, 10.0)
     np.testing.assert_allclose(shaft.corners[0], [1.0, 1.0])
@@ -166,8 +166,7 @@ def test_a_force_is_the_sum_of_its_outputs_and_missing_ones_draw_nothing() -> No
 
 def test_a_live_stream_and_its_recording_draw_the_same_lines(ape: Path) -> None:
     live, recorded = Signals(), from_recording(read_recording(ape))
-    for topic, message in brachiating():
-        live.take(topic, message)
+    live.add(list(brachiating()))
     for time in (0.0, 3.21, 7.9):
         for track in ("lines", "overlay"):
             ours, theirs = (getattr(signals, track).at(time) for signals in (live, recorded))
@@ -175,14 +174,13 @@ def test_a_live_stream_and_its_recording_draw_the_same_lines(ape: Path) -> None:
             np.testing.assert_array_equal(ours.lines[0], theirs.lines[0])
     assert recorded.lines.at(3.21).lines[0].shape == (101, 3)
     assert live.overlay.at(-1.0) is None
-    live.take("ape/state", RobotState(timestamp=0.0))
+    live.add([("ape/state", RobotState(timestamp=0.0))])
     assert (live.lines.last, live.overlay.last) == (None, None)
 
 
 def test_overlays_are_dashed_and_lines_are_not() -> None:
     signals = Signals()
-    for topic, message in brachiating(0.1):
-        signals.take(topic, message)
+    signals.add(list(brachiating(0.1)))
     view = choose_view("xz", DOWN_Z)
     (cable,), (path,) = lines(signals.lines.last, view), lines(signals.overlay.last, view, overlay=True)
     assert (cable.dashed, path.dashed) == (False, True)
@@ -191,32 +189,26 @@ def test_overlays_are_dashed_and_lines_are_not() -> None:
 
 
 def test_a_robot_on_a_long_cable_has_a_wide_picture_with_all_that_is_beside_it(ape: Path, qtbot: Any) -> None:
-    from viewer.qt.window import StillWindow
-
-    signals = from_recording(read_recording(ape))
-    window = StillWindow(signals, "", "")
-    qtbot.addWidget(window)
-    picture = window.picture
-    assert picture.wide
-    (left, right), _ = picture.plot.viewRange()
-    assert left > -1.5
-    assert right < 12.0
-    planned = signals.overlay.last
-    assert planned is not None
-    assert left < planned.lines[0][-1, 0] < right  # where the plan leads to
-    picture.show(signals, signals.time, 0.0, ghosts=False)
-    behind, ((over, _),) = picture._bodies._around
-    assert [len(outlines) for outlines, _ in behind] == [0, 1, 1]
-    assert len(over) == 4  # a cross where the plan ends, shaft and head of a force: the rear hand bears nothing
-    (number,) = [number for number in picture._numbers if number.isVisible()]
-    assert number.toPlainText() == "front hand 106 N"
-    named = window.legend.text().replace("&nbsp;", " ")
-    for name in ("front_link", "cable", "planned path", "end of the planned path", "force on front hand"):
-        assert name in named
-    window.save_picture(ape.with_suffix(".png"))
-    spot = number.mapRectToParent(number.boundingRect())
-    assert picture.plot.getViewBox().viewRect().contains(spot)  # its label is inside the frame
-    window.close()
+    with pictured(qtbot, from_recording(read_recording(ape)), ape.with_suffix(".png")) as window:
+        signals, picture = window.signals, window.scene
+        assert picture.wide
+        (left, right), _ = picture.plot.viewRange()
+        assert left > -1.5
+        assert right < 12.0
+        planned = signals.overlay.last
+        assert planned is not None
+        assert left < planned.lines[0][-1, 0] < right  # where the plan leads to
+        picture.show(signals, signals.time, 0.0, ghosts=False)
+        behind, ((over, _),) = picture._bodies._around
+        assert [len(outlines) for outlines, _ in behind] == [0, 1, 1]
+        assert len(over) == 4  # a cross where the plan ends, shaft and head of a force: the rear hand bears nothing
+        (number,) = [number for number in picture._numbers if number.isVisible()]
+        assert number.toPlainText() == "front hand 106 N"
+        named = window.page.legend.text().replace("&nbsp;", " ")
+        for name in ("front_link", "cable", "planned path", "end of the planned path", "force on front hand"):
+            assert name in named
+        spot = number.mapRectToParent(number.boundingRect())
+        assert picture.plot.getViewBox().viewRect().contains(spot)  # its label is inside the frame
 
 
 def test_no_two_curves_share_a_colour() -> None:
@@ -234,17 +226,14 @@ def test_paths_of_the_tips_are_lines_and_not_filled_with_the_colour_of_what_stan
 ) -> None:
     from pyqtgraph.Qt import QtGui
 
-    from viewer.qt.window import StillWindow
-
     signals = Signals()
     for topic, message in brachiating(2.0):
         if isinstance(message, Description):
             block = Shape(kind="box", size=[0.1, 0.1, 0.1], position=[2.4, 0.0, 0.3], color="#00ff00")
             message.ground.append(block)
-        signals.take(topic, message)
-    window = StillWindow(signals, "", "")
-    qtbot.addWidget(window)
-    window.save_picture(tmp_path / "ape.png")
+        signals.add([(topic, message)])
+    with pictured(qtbot, signals, tmp_path / "ape.png"):
+        pass
     image = QtGui.QImage(str(tmp_path / "ape.png")).convertToFormat(QtGui.QImage.Format.Format_RGB888)
     data = image.constBits()
     data.setsize(image.sizeInBytes())
@@ -255,14 +244,12 @@ def test_paths_of_the_tips_are_lines_and_not_filled_with_the_colour_of_what_stan
     assert len(legend) > 20  # the mark of what stands still
     assert len(scene) > 50
     assert np.ptp(scene, axis=0).max() <= 2 * np.sqrt(len(scene))  # a block and nothing else
-    window.close()
 
 
 def test_a_plate_below_the_robot_replaces_the_grid_of_the_floor_and_is_dim_on_a_dark_background() -> None:
     signals = Signals()
     plate = Shape(kind="box", size=[9.0, 9.0, 0.1], position=[0.0, 0.0, -2.0], color="#d0d0d0")
-    for topic, message in swinging(planar=False, ticks=50):
-        signals.take(topic, message)
+    signals.add(list(swinging(planar=False, ticks=50)))
     assert signals.description is not None
     bare = Scene("space")
     cloud = bare.survey(signals)
@@ -303,7 +290,7 @@ def test_the_path_of_any_message_is_laid_over_the_picture_live_and_recorded(tmp_
     live, path = Signals(), tmp_path / "plan.mcap"
     with RecordingWriter(path, {}) as writer:
         for topic, message in said:
-            live.take(topic, message)
+            live.add([(topic, message)])
             writer.write(topic, message, message.timestamp)
     for signals in (live, from_recording(read_recording(path))):
         drawn = signals.overlay.last
@@ -314,8 +301,7 @@ def test_the_path_of_any_message_is_laid_over_the_picture_live_and_recorded(tmp_
 
 def test_the_automatic_view_stays_on_its_side_while_the_robot_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     signals, scene = Signals(), Scene("space")
-    for topic, message in swinging(planar=False, ticks=50):
-        signals.take(topic, message)
+    signals.add(list(swinging(planar=False, ticks=50)))
     fronts = iter([np.array([1.0, 0.0, 0.0]), np.array([-1.0, 0.0, 0.0])])
     chosen = [choose_view("space", np.array([0.0, 0.0, -9.81]), front).axes for front in fronts]
     assert not np.allclose(*chosen)  # another robot would be seen from the other side

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +16,17 @@ from nodes.messages import Description, JointDescription, RobotState, Status
 from nodes.recording.reader import RecordingWriter, read_recording
 from tests.viewer.conftest import swinging
 from viewer import app, availability
+from viewer.data import live
 from viewer.data.signals import Signals, from_recording
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing
 from pyqtgraph.Qt import QtGui
 
+from tests.viewer.window_driving import pictured
 from viewer.panels import choose_fields
 from viewer.qt import theme
 from viewer.qt.titles import compose, table
-from viewer.qt.window import StillWindow
-
-
-@pytest.fixture
-def open_window(qtbot: Any) -> Iterator[Any]:
-    """Open a window on a recording; closed at the end."""
-    windows = []
-
-    def open_it(path: Path, **options: Any) -> StillWindow:
-        window = StillWindow(from_recording(read_recording(path)), path.name, "nothing to show", **options)
-        windows.append(window)
-        qtbot.addWidget(window)
-        return window
-
-    theme.configure()
-    yield open_it
-    for window in windows:
-        window.close()
+from viewer.window.plots.plot import REFERENCE_DASH
 
 
 def pixels(path: Path) -> np.ndarray[Any, Any]:
@@ -61,11 +45,15 @@ def count_like(picture: np.ndarray[Any, Any], color: str, within: int = 40) -> i
     return int((np.abs(picture.astype(int) - rgb).max(axis=2) <= within).sum())
 
 
+def signals_of(path: Path) -> Signals:
+    return from_recording(read_recording(path))
+
+
 @pytest.mark.parametrize("kind", ["spatial", "planar"])
-def test_a_picture_shows_curves_bodies_and_text(kind: str, request: Any, open_window: Any, tmp_path: Path) -> None:
-    window = open_window(request.getfixturevalue(kind))
+def test_a_picture_shows_curves_bodies_and_text(kind: str, request: Any, qtbot: Any, tmp_path: Path) -> None:
     target = tmp_path / "out.png"
-    window.save_picture(target)
+    with pictured(qtbot, signals_of(request.getfixturevalue(kind)), target) as window:
+        caption = window.page.caption.text()
     picture = pixels(target)
     assert picture.shape == (1000, 1600, 3)
     left, right = picture[:, :600], picture[:, 900:]
@@ -75,59 +63,52 @@ def test_a_picture_shows_curves_bodies_and_text(kind: str, request: Any, open_wi
     assert count_like(right, theme.CURVES[1]) > 500
     assert count_like(picture[:60, :400], theme.INK, within=60) > 200  # the title
     assert (picture == 255).all(axis=2).mean() > 0.6  # and the paper stays white
-    seen = "in the plane xz" if kind == "planar" else "from above and aside"
-    assert seen in window.caption.text()
+    assert ("in the plane xz" if kind == "planar" else "from above and aside") in caption
+    assert "faint poses are earlier ones" in caption
 
 
-def test_the_same_recording_gives_the_same_picture(spatial: Path, open_window: Any, tmp_path: Path) -> None:
+def test_the_same_recording_gives_the_same_picture(spatial: Path, qtbot: Any, tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):
-        open_window(spatial).save_picture(tmp_path / name)
+        with pictured(qtbot, signals_of(spatial), tmp_path / name):
+            pass
     np.testing.assert_array_equal(pixels(tmp_path / "a.png"), pixels(tmp_path / "b.png"))
 
 
-def test_earlier_poses_are_drawn_in_a_picture(spatial: Path, open_window: Any) -> None:
-    window = open_window(spatial)
-    assert len(window.picture._bodies._layers) > 8
-
-
-def test_violations_are_on_logarithmic_axes_and_zero_does_not_break_them(spatial: Path, open_window: Any) -> None:
-    window = open_window(spatial)
-    plots = {plot.field.name: plot for plot in window.grid.plots}
-    low, high = plots["phi"].plot.viewRange()[1]
-    assert -9.3 < low < -8.9
-    assert -7.1 < high < -6.7
-    axis = plots["phi"].plot.getAxis("left")
-    assert axis.logMode
-    assert axis.logTickStrings([-9.0, -10.0], 1.0, 1.0) == ["10⁻⁹", "10⁻¹⁰"]
-    assert axis.tickValues(-9.4, -6.6, 200.0)[0] == (1.0, [-9.0, -8.0, -7.0])
-    assert np.isfinite(plots["phidot"].plot.viewRange()[1]).all()
-    assert not plots["energy"].plot.getAxis("left").logMode
-
-
-def test_references_are_dashed_over_positions_and_undriven_joints_have_no_effort(
-    spatial: Path, open_window: Any
+def test_a_picture_has_earlier_poses_dashed_references_and_logarithmic_violations(
+    spatial: Path, qtbot: Any, tmp_path: Path
 ) -> None:
-    plots = {plot.field.name: plot for plot in open_window(spatial).grid.plots}
-    assert set(plots["position"]._curves) == {("", "yaw"), ("", "pitch"), ("reference", "yaw")}
-    assert set(plots["effort"]._curves) == {("", "yaw")}
-    assert "reference" in plots["position"].title.text
+    with pictured(qtbot, signals_of(spatial), tmp_path / "out.png") as window:
+        assert len(window.scene._bodies._layers) > 8
+        plots = {plot.name: plot for plot in window.plots.plots}
+        position, effort, phi = plots["Position"], plots["Effort"], plots["Violation |Φ|"]
+        drawn = {(each.curve.topic, each.curve.field): each.dash for each in position.drawn(window.sources, False)}
+        assert drawn == {
+            ("swing/state", "position.yaw"): (),
+            ("swing/state", "position.pitch"): (),
+            ("swing/reference", "position.yaw"): REFERENCE_DASH,
+        }
+        assert [each.curve.field for each in effort.drawn(window.sources, False)] == ["effort.yaw"]
+        low, high = phi.span
+        assert -9.3 < low < -8.9
+        assert -7.1 < high < -6.7
+        assert phi.left_axis.logTickStrings([-9.0, -10.0], 1.0, 1.0) == ["10⁻⁹", "10⁻¹⁰"]
+        assert np.isfinite(plots["Violation |dΦ/dt|"].span).all()
+        assert not plots["Energy"].spec.log
 
 
-def test_the_numbers_of_a_picture_s_axes_keep_their_distance(tmp_path: Path, open_window: Any) -> None:
+def test_the_numbers_of_a_picture_s_axes_keep_their_distance(tmp_path: Path, qtbot: Any) -> None:
     file = tmp_path / "short.mcap"
     with RecordingWriter(file, {}) as writer:
         for topic, message in swinging(planar=False, ticks=21):
             writer.write(topic, message, message.timestamp)
-    window = open_window(file)
-    window.save_picture(tmp_path / "short.png")
-    for plot in window.grid.plots:
-        box = plot.plot.getViewBox()
-        (start, end), (low, high) = box.viewRange()
-        spots = plot.plot.getAxis("bottom").tickValues(start, end, box.width())[0][1]
-        assert box.width() * (spots[1] - spots[0]) / (end - start) >= 40.0  # the width of "0.15", with a gap
-        if not plot.field.log:
-            spots = plot.plot.getAxis("left").tickValues(low, high, box.height())[0][1]
-            assert box.height() * (spots[1] - spots[0]) / (high - low) >= 13.0  # the height of a digit
+    with pictured(qtbot, signals_of(file), tmp_path / "short.png") as window:
+        for plot in window.plots.plots:
+            (start, end), (low, high) = plot.box.viewRange()
+            spots = plot.bottom.tickValues(start, end, plot.box.width())[0][1]
+            assert plot.box.width() * (spots[1] - spots[0]) / (end - start) >= 40.0  # the width of "0.15", with a gap
+            if not plot.spec.log:
+                spots = plot.left_axis.tickValues(low, high, plot.box.height())[0][1]
+                assert plot.box.height() * (spots[1] - spots[0]) / (high - low) >= 13.0  # the height of a digit
 
 
 def test_a_long_legend_names_all_that_fit_or_the_table_below_does() -> None:
@@ -146,43 +127,42 @@ def test_a_long_legend_names_all_that_fit_or_the_table_below_does() -> None:
     assert table([], 400.0) == ""
 
 
-def test_what_a_title_cannot_name_is_named_once_below_the_plots(qtbot: Any) -> None:
-    names = [f"joint_{index}" for index in range(21)]
-    description = Description(robot="it", joints=[JointDescription(name=name) for name in names])
+def test_what_a_title_cannot_name_is_named_once_below_the_plots(qtbot: Any, tmp_path: Path) -> None:
+    names = [f"joint_{index}" for index in range(40)]
     signals = Signals()
-    signals.take("it/description", description)
+    signals.add([("it/description", Description(robot="it", joints=[JointDescription(name=name) for name in names]))])
     for tick in range(3):
-        values = [float(tick)] * 21
-        signals.take("it/state", RobotState(timestamp=0.1 * tick, name=names, position=values, velocity=values))
-    window = StillWindow(signals, "", "")
-    qtbot.addWidget(window)
-    assert [window.key.text().count(f">{name}<") for name in names] == [1] * 21
-    pens = [curve.opts["pen"].color().name() for curve in window.grid.plots[0]._curves.values()]
-    assert len(set(pens)) == 21
-    for color in pens:
-        assert f"color:{color}" in window.key.text()
-    window.close()
+        values = [float(tick)] * 40
+        signals.add([("it/state", RobotState(timestamp=0.1 * tick, name=names, position=values, velocity=values))])
+    with pictured(qtbot, signals, tmp_path / "out.png") as window:
+        text = window.plots.key.text()
+        assert [text.count(f">{name}<") for name in names] == [1] * 40
+        drawn = window.plots.plots[0].drawn(window.sources, False)
+        assert len({(each.color, each.dash) for each in drawn}) == 40
+        assert len({each.dash for each in drawn}) == 4  # eight hues each
+        for each in drawn:
+            assert f"color:{each.color}" in text
 
 
-def test_bodies_without_a_description_are_said_to_be_unknown(said_in_space: list[Any], qtbot: Any) -> None:
+def test_bodies_without_a_description_are_said_to_be_unknown(
+    said_in_space: list[Any], qtbot: Any, tmp_path: Path
+) -> None:
     signals = Signals()
-    for topic, message in said_in_space[1:40]:
-        signals.take(topic, message)
-    window = StillWindow(signals, "live", "")
-    qtbot.addWidget(window)
-    assert "no description of the robot was received" in window.caption.text()
-    assert not window.picture.plot.getAxis("left").isVisible()
+    signals.add(said_in_space[1:40])
+    with pictured(qtbot, signals, tmp_path / "out.png") as window:
+        assert "no description of the robot was received" in window.page.caption.text()
+        assert not window.scene.plot.getAxis("left").isVisible()
 
 
-def test_a_stream_with_nan_and_without_poses_is_drawn(tmp_path: Path, open_window: Any) -> None:
+def test_a_stream_with_nan_and_without_poses_is_drawn(tmp_path: Path, qtbot: Any) -> None:
     path = tmp_path / "run.mcap"
     with RecordingWriter(path, {}) as writer:
         for tick in range(50):
             value = float("nan") if 20 < tick < 30 else float(tick)
             message = RobotState(timestamp=tick * 0.1, name=["a"], position=[value], energy=float("inf"))
             writer.write("arm/state", message, message.timestamp)
-    open_window(path).save_picture(tmp_path / "out.png")
-    assert count_like(pixels(tmp_path / "out.png"), theme.CURVES[0]) > 100
+    with pictured(qtbot, signals_of(path), tmp_path / "out.png"):
+        assert count_like(pixels(tmp_path / "out.png"), theme.CURVES[0]) > 100
 
 
 def test_a_recording_without_a_state_says_what_it_holds(tmp_path: Path, capsys: Any, qapp: Any) -> None:
@@ -211,7 +191,7 @@ def test_a_live_domain_that_says_nothing_gives_an_empty_picture(
     tmp_path: Path, monkeypatch: Any, capsys: Any, qapp: Any
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr(app, "FIRST_STATE_S", 0.2)
+    monkeypatch.setattr(live, "FIRST_STATE_S", 0.2)
     assert app.run(None, str(tmp_path / "out.png"), domain=200) == 1
     assert "no launch is live on domain 200: start one with 'armswing launch FILE'" in capsys.readouterr().err
     assert (tmp_path / "out.png").exists()

@@ -15,11 +15,12 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 
 from tests.viewer.window_driving import hear, live
 from viewer.data.boundaries import LaunchBegan
-from viewer.data.topics import LiveStore, Store
+from viewer.data.live_store import LiveStore
+from viewer.data.signals import Store
+from viewer.layout import Layout
 from viewer.qt.titles import LETTER_WIDTH, compose
 from viewer.window import live_run
 from viewer.window.docks.docks import STEERING
-from viewer.window.layout import Layout
 from viewer.window.main import MainWindow
 from viewer.window.plots.plot import DOTS
 

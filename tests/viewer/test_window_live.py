@@ -21,11 +21,19 @@ import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore, QtWidgets
 
 from tests.viewer.window_driving import KEYS, drag
-from viewer import app
+from viewer.request import Request
+from viewer.window import session
 from viewer.window.main import MainWindow
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_MS = 30_000
+
+
+def effort(window: MainWindow) -> float:
+    """Latest effort of the first joint."""
+    column = window.signals.column("effort", window.signals.labels("effort")[0])
+    assert column is not None
+    return float(column[1][-1])
 
 
 @pytest.fixture
@@ -54,7 +62,7 @@ def launch(tmp_path: Path, monkeypatch: Any) -> Iterator[subprocess.Popen[bytes]
 @pytest.fixture
 def window(launch: subprocess.Popen[bytes], qtbot: Any, qapp: Any, tmp_path: Path) -> Iterator[MainWindow]:
     pg.setConfigOptions(mouseRateLimit=0)  # a test moves the mouse faster than a hand
-    found: Any = app._main_window(None, None, (), "auto", None)
+    found: Any = session.main_window(Request())
     qtbot.addWidget(found)
     found.show()
     qtbot.waitUntil(lambda: found.signals.states > 0 or launch.poll() is not None, timeout=100_000)
@@ -144,7 +152,7 @@ def test_a_live_run_is_followed_and_steered_and_its_end_is_shown(
         tick = client.sim_status()["tick"]
         steering.step_button.click()
         qtbot.waitUntil(lambda: client.sim_status()["tick"] > tick, timeout=PATIENCE_MS)
-        qtbot.waitUntil(lambda: window.signals.series["effort"].values[-1][0] == 0.05, timeout=PATIENCE_MS)
+        qtbot.waitUntil(lambda: effort(window) == 0.05, timeout=PATIENCE_MS)
         joints.back.click()
         qtbot.waitUntil(lambda: client.sim_status()["by_hand"] == [], timeout=PATIENCE_MS)
         qtbot.waitUntil(lambda: not joints.back.isEnabled(), timeout=PATIENCE_MS)

@@ -14,8 +14,8 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
 from tests.viewer.window_driving import BUTTONS, KEYS, double_click, drag, opened_window, wheel
+from viewer.layout import Curve, PlotSpec
 from viewer.qt.focus import only_when_clicked
-from viewer.window.layout import Curve, PlotSpec
 from viewer.window.main import MainWindow
 from viewer.window.menus.commands import COMMANDS, GESTURES
 from viewer.window.menus.shortcuts import shortcuts_html

@@ -13,7 +13,7 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtWidgets
 
 from tests.viewer.window_driving import KEYS, hear, live, opened_window
-from viewer.window.layout import Curve
+from viewer.layout import Curve
 from viewer.window.plots.curves import Line
 
 PITCH = Curve("swing/state", "position.pitch")

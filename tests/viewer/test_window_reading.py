@@ -20,10 +20,10 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtCore, QtWidgets
 
 from tests.viewer.conftest import KEPT, swinging
-from viewer import app
 from viewer.data import reading as background
 from viewer.qt import theme
-from viewer.window import source
+from viewer.request import Request
+from viewer.window import session, source
 from viewer.window.main import MainWindow
 
 TICKS = 600
@@ -46,7 +46,7 @@ def long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def opened(qtbot: Any, path: Path, run: int | None = None) -> Iterator[MainWindow]:
     """The window as `armswing view FILE` opens it, without a timer: frames come when a test asks for them."""
     theme.configure()
-    window = app._main_window(str(path), None, (), "auto", run)
+    window = session.main_window(Request(str(path), run_number=run))
     window._timer.stop()
     KEPT.append(window)
     qtbot.addWidget(window)
@@ -205,7 +205,7 @@ def test_a_window_that_is_closed_ends_the_process_that_reads(long: Path, qtbot: 
 
 def test_films_and_overlays_are_of_whole_recordings(long: Path, qtbot: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for others, whole in (((str(long),), False), ((), True)):
-        window = app._main_window(str(long), None, (), "auto", None, others, whole=whole)
+        window = session.main_window(Request(str(long), others=others), whole)
         KEPT.append(window)
         qtbot.addWidget(window)
         assert window.reading is None

@@ -5,16 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing
+
 WINDOW = """
 import os, subprocess, sys, threading
 from pathlib import Path
 from nodes.transport import background_threads
-from viewer import app
+from viewer.window import session
 
 policy = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]
 started = threading.Event()
 threading.Thread(target=started.wait, daemon=True).start()
-app._defer()
+session.defer_threads()
 later = threading.Thread(target=started.wait, daemon=True)
 later.start()
 found = {os.sched_getscheduler(int(task.name)) for task in Path("/proc/self/task").iterdir()}

@@ -12,9 +12,9 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtCore, QtWidgets
 
 from tests.viewer.window_driving import hear, live, opened_window, wheel
-from viewer.window.layout import Curve, Layout, PlotSpec
+from viewer.layout import Curve, Layout, PlotSpec
 from viewer.window.main import MainWindow
-from viewer.window.plots.area import FLATTEST, SCROLLED
+from viewer.window.plots.grid import FLATTEST, SCROLLED
 from viewer.window.plots.plot import Plot
 
 FIELDS = ("position.yaw", "position.pitch", "velocity.yaw", "velocity.pitch", "energy", "effort.yaw")

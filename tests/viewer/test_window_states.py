@@ -18,14 +18,13 @@ from pyqtgraph.Qt import QtWidgets, sip
 from tests.viewer.conftest import KEPT, swinging
 from tests.viewer.window_driving import hear, live, opened_window
 from viewer import app, palette
+from viewer.data.series import CAPACITY, Table
 from viewer.data.signals import from_recording
-from viewer.data.topics import CAPACITY, LARGEST, RecordedStore, Table
+from viewer.layout import Curve, load_layout
 from viewer.qt import theme
-from viewer.qt.window import StillWindow
 from viewer.scene.scene import Scene
-from viewer.window import live_run
+from viewer.window import film, live_run, session
 from viewer.window.docks import topic_tree
-from viewer.window.layout import Curve, load_layout
 from viewer.window.main import MainWindow
 from viewer.window.settings import remember_theme, remembered_theme
 from viewer.window.source import Source, difference, read_source
@@ -84,11 +83,10 @@ def test_no_curve_crosses_a_hole_and_the_slider_marks_it(tmp_path: Path, qtbot: 
     recording = read_recording(path)
     recording.holes.append(Hole(start_s=0.5, end_s=1.0, counted=False))
     signals = from_recording(recording)
-    store = RecordedStore(recording, signals)
-    window = MainWindow([Source("run", signals, store)], "run", "")
+    window = MainWindow([Source("run", signals)], "run", "")
     KEPT.append(window)
     qtbot.addWidget(window)
-    found = store.column("swing/state", "position.yaw")
+    found = signals.store.column("swing/state", "position.yaw")
     assert found is not None
     times, values = found
     inside = (times > 0.5) & (times < 1.0)
@@ -102,8 +100,7 @@ def test_neither_paths_nor_differences_nor_rates_are_made_up_in_a_hole(tmp_path:
     path = record(tmp_path / "run.mcap", lambda _, m: None if 0.5 < m.timestamp < 1.0 else m)
     recording = read_recording(path, warn=False)
     recording.holes.append(Hole(start_s=0.5, end_s=1.0, counted=False))
-    signals = from_recording(recording)
-    broken = Source("broken", signals, RecordedStore(recording, signals))
+    broken = Source("broken", from_recording(recording))
     whole = read_source(str(record(tmp_path / "whole.mcap", lambda _, m: m)), (), None)[0]
     window = MainWindow([whole, broken], "run", "")
     KEPT.append(window)
@@ -327,12 +324,12 @@ def test_a_window_opens_with_the_colours_chosen_last_and_a_picture_does_not(
 ) -> None:
     shown: list[str] = []
 
-    def show(_application: Any, window: Any, _interrupted: Any) -> int:
+    def run(_application: Any, window: Any, _interrupted: Any) -> int:
         shown.append(palette.theme)
         window.close()
         return 0
 
-    monkeypatch.setattr(app, "_show", show)
+    monkeypatch.setattr(session, "_run", run)
     monkeypatch.setattr(app, "require_qt", lambda window: None)
     remember_theme(remembered)
     try:
@@ -348,9 +345,9 @@ def test_windows_are_destroyed_when_they_are_closed_and_not_later_by_the_garbage
     spatial: Path, tmp_path: Path, qapp: Any, monkeypatch: Any
 ) -> None:
     windows: list[Any] = []
-    save = StillWindow.save_picture
-    monkeypatch.setattr(StillWindow, "save_picture", lambda window, *to: (windows.append(window), save(window, *to))[1])
-    monkeypatch.setattr(app, "_show", lambda _application, window, _interrupted: windows.append(window) or 0)
+    write = film.write_picture
+    monkeypatch.setattr(film, "write_picture", lambda window, path: (windows.append(window), write(window, path))[1])
+    monkeypatch.setattr(session, "_run", lambda _application, window, _interrupted: windows.append(window) or 0)
     monkeypatch.setattr(app, "require_qt", lambda window: None)
     bad = tmp_path / "bad.layout.json"
     bad.write_text("{")
@@ -388,15 +385,14 @@ def test_a_live_run_has_a_bounded_number_of_rows_and_the_span_of_its_plots(
     for count in (1, 700, 5 * CAPACITY // 4, 333, *[977] * 60):
         table.extend(np.arange(made, made + count) * 1e-3, np.arange(made, made + count)[:, None])
         made += count
-        assert min(made, CAPACITY) <= len(table.times) <= LARGEST
-        assert table._data.shape[1] <= LARGEST
+        assert min(made, CAPACITY) <= len(table.times) <= 1.25 * CAPACITY
+        assert table._data.shape[1] <= 1.25 * CAPACITY
         np.testing.assert_array_equal(table.column("a"), np.arange(made - len(table.times), made))
     assert table.total == made
     window, feed = live(qtbot)
     hear(window, feed, *said_in_space)
     source = window.sources[0]
-    times = source.signals.series["position"].times
-    assert source.span == pytest.approx((times[0], times[-1]))
-    window.signals.series.clear()  # the latest rows for the scene are not what the plots show
-    assert source.span == pytest.approx((times[0], times[-1]))
+    column = source.signals.column("position", "pitch")
+    assert column is not None
+    assert source.span == pytest.approx((column[0][0], column[0][-1]))
     window.close()

@@ -18,11 +18,11 @@ from pyqtgraph.Qt import QtWidgets
 
 from nodes.messages import Description
 from tests.viewer.window_driving import opened_window
+from viewer.curves import colour_key, curve_names
+from viewer.layout import Curve, PlotSpec
 from viewer.qt import theme
 from viewer.qt.titles import ELLIPSIS, LETTER_WIDTH, SHORTEST, compose, shortened, table
-from viewer.window.docks.panel import BUTTONS
-from viewer.window.layout import Curve, PlotSpec
-from viewer.window.plots.names import colour_key, curve_names
+from viewer.window.docks.docks import BUTTONS
 
 LONG = "upper_arm_of_the_left_manipulator_on_the_mobile_base_in_cell_4"
 

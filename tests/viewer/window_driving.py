@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ import pytest
 
 from nodes.recording.reader import read_recording
 from viewer.data.signals import Signals, from_recording
-from viewer.data.topics import LiveStore, RecordedStore
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 import pyqtgraph as pg
@@ -19,6 +18,7 @@ from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
 from tests.viewer.conftest import KEPT
 from viewer.qt import theme
+from viewer.window.film import write_picture
 from viewer.window.main import MainWindow
 from viewer.window.source import Source
 
@@ -68,11 +68,7 @@ def opened_window(qtbot: Any, *paths: Path) -> Iterator[MainWindow]:
     """A window on recordings, shown and laid out, without a timer: frames come when a test asks for them."""
     theme.configure()
     pg.setConfigOptions(mouseRateLimit=0)  # a test moves the mouse faster than a hand
-    sources = []
-    for path in paths:
-        recording = read_recording(path, warn=False)
-        signals = from_recording(recording)
-        sources.append(Source(path.stem, signals, RecordedStore(recording, signals), path=str(path)))
+    sources = [Source(path.stem, from_recording(read_recording(path, warn=False)), path=str(path)) for path in paths]
     found = MainWindow(sources, paths[0].name, "nothing to show")
     KEPT.append(found)
     qtbot.addWidget(found)
@@ -85,6 +81,18 @@ def opened_window(qtbot: Any, *paths: Path) -> Iterator[MainWindow]:
     yield found
     found.close()
     pg.setConfigOptions(mouseRateLimit=100)
+
+
+@contextmanager
+def pictured(qtbot: Any, signals: Signals, path: Path, fields: Sequence[str] = ()) -> Iterator[MainWindow]:
+    """A window of which a picture was written."""
+    theme.configure()
+    window = MainWindow([Source("run", signals)], "run", "nothing to show", fields=fields)
+    KEPT.append(window)
+    qtbot.addWidget(window)
+    write_picture(window, str(path))
+    yield window
+    window.close()
 
 
 class FeedOfTest:
@@ -105,7 +113,7 @@ class FeedOfTest:
 
 def live(qtbot: Any) -> tuple[MainWindow, FeedOfTest]:
     feed = FeedOfTest()
-    window = MainWindow([Source("live", Signals(), LiveStore())], "live", "", feed)  # type: ignore[arg-type]
+    window = MainWindow([Source("live", Signals(), live=True)], "live", "", feed)  # type: ignore[arg-type]
     KEPT.append(window)
     qtbot.addWidget(window)
     window._timer.stop()

@@ -5,17 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 
 from nodes.client import Client, NotLiveError, UnknownNameError
 from nodes.messages import Description, Message, RobotState
 from nodes.transport.domain import default_domain
 from nodes.transport.registry import RegistryError
 from viewer.data.boundaries import LaunchBegan, Servers, is_other_launch, servers_of
+from viewer.data.signals import Signals, diverged_text
 
 QUEUE_MOST = 100_000  # most messages queued for a window that is not drawing; older ones are dropped
 QUIET_S = 0.5
 PAUSE_S = 0.02  # pause between receptions, shorter than a frame: waking for each message would slow the simulation
 RETRY_S = 0.5
+FIRST_STATE_S = 10.0  # longest wait for the first state when a picture of a live domain is asked for
+GATHER_S = 3.0  # time of motion that a picture of a live domain records after its first state
 UNDESCRIBED_S = 1.0  # states without a description for this long: subscribe anew; the time doubles with each attempt
 
 
@@ -103,3 +107,21 @@ class LiveFeed:
             self._queue.append(("", LaunchBegan()))
         self._servers = servers or self._servers
         return bool(servers)
+
+
+def gathered(domain: int | None, is_stopped: Callable[[], bool]) -> tuple[Signals, str, str]:
+    """Returns (signals, subtitle, text to show while no state has arrived) for a live domain.
+
+    Messages are gathered for GATHER_S seconds after the first state.
+    """
+    feed, signals = LiveFeed(domain), Signals()
+    deadline, first = time.monotonic() + FIRST_STATE_S, True
+    try:
+        while time.monotonic() < deadline and not is_stopped():
+            signals.add(feed.take())
+            if first and signals.states:
+                first, deadline = False, time.monotonic() + GATHER_S
+            time.sleep(0.01)
+        return signals, f"live, domain {feed.domain}{diverged_text(signals)}", feed.waiting
+    finally:
+        feed.close()

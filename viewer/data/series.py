@@ -1,70 +1,84 @@
-"""Time series of one field: ring buffers for live data, and whole arrays for a recording."""
+"""Time series: tables for live data, which forget old rows, and whole arrays for a recording."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+CAPACITY = 20_000  # rows of a live topic that are kept at least: 20 s at 1 kHz
+FIRST_ROWS = 1024
 
 
-class Ring:
-    """Ring buffer with the latest `capacity` rows of a live signal.
+class Table:
+    """Rows of live numbers; at least the latest `capacity` rows are kept."""
 
-    The buffer stores each row twice, so that the latest rows are always one contiguous array that can be read without
-    a copy.
-    """
-
-    def __init__(self, labels: Sequence[str], capacity: int) -> None:
+    def __init__(self, labels: Sequence[str], capacity: int = CAPACITY) -> None:
         self.labels = tuple(labels)
         self._capacity = capacity
+        self._largest = capacity + capacity // 4  # rows for which there is memory; when they are full, the oldest go
+        self.places = {label: place for place, label in enumerate(self.labels)}
+        self.total = 0  # rows ever added
         self._count = 0
-        self._times = np.zeros(2 * capacity)
-        self._values = np.zeros((2 * capacity, len(self.labels)))
+        self._data = np.zeros((len(self.labels) + 1, FIRST_ROWS))  # times, then a row per field
 
-    def append(self, time: float, row: Sequence[float]) -> None:
-        """Add one row with its time, s."""
-        place = self._count % self._capacity
-        for index in (place, place + self._capacity):
-            self._times[index] = time
-            self._values[index] = row
-        self._count += 1
-
-    def clear(self) -> None:
-        """Remove all rows."""
-        self._count = 0
-
-    def _span(self) -> slice:
-        if self._count <= self._capacity:
-            return slice(0, self._count)
-        start = self._count % self._capacity
-        return slice(start, start + self._capacity)
+    def extend(self, times: Sequence[float], rows: Any) -> None:
+        """Add rows (n, labels) with their times (s). Of more rows than the capacity, only the latest are added."""
+        if len(times) > self._capacity:
+            self.total += len(times) - self._capacity
+            self._count = 0  # rows from before those that are left out
+        times, rows = times[-self._capacity :], rows[-self._capacity :]
+        new = len(times)
+        if self._count + new > self._data.shape[1]:
+            self._make_room(new)
+        part = slice(self._count, self._count + new)
+        self._data[0, part] = times
+        self._data[1:, part] = np.asarray(rows, dtype=np.float64).T
+        self._count += new
+        self.total += new
 
     @property
     def times(self) -> Floats:
-        """Times of the rows, s, in increasing order; shape (n,)."""
-        return self._times[self._span()]
+        """Times of the rows, s."""
+        return self._data[0, : self._count]
 
     @property
     def values(self) -> Floats:
         """Values of the rows, shape (n, labels)."""
-        return self._values[self._span()]
+        return self._data[1:, : self._count].T
+
+    def column(self, label: str) -> Floats:
+        """Values of one field."""
+        return self._data[1 + self.places[label], : self._count]
+
+    def _make_room(self, new: int) -> None:
+        """Grow the table as far as there may be memory; when it is full, keep the latest rows."""
+        size = self._data.shape[1]
+        while size < min(self._largest, self._count + new):
+            size = min(2 * size, self._largest)
+        if size > self._data.shape[1]:
+            grown = np.zeros((len(self._data), size))
+            grown[:, : self._count] = self._data[:, : self._count]
+            self._data = grown
+        if self._count + new > self._data.shape[1]:
+            kept = min(self._count, self._capacity, self._data.shape[1] - new)
+            for row in self._data:  # one by one, without a copy of the whole table
+                row[:kept] = row[self._count - kept : self._count].copy()
+            self._count = kept
 
 
-class Whole:
-    """A complete signal, as read from a recording."""
+class Whole(NamedTuple):
+    """Rows of numbers as read from a recording: times (n,), s, and values (n, m)."""
 
-    def __init__(self, labels: Sequence[str], times: Floats, values: Floats) -> None:
-        self.labels = tuple(labels)
-        self.times = times
-        self.values = values
+    times: Floats
+    values: Floats
 
 
-Series = Ring | Whole
+Series = Table | Whole
 
 
 class Drawn(NamedTuple):

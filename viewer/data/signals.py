@@ -1,12 +1,12 @@
-"""The signals of one robot that the viewer shows: description, time series and poses.
+"""What the viewer shows of one robot: description, poses, lines, changes, and the store of all numeric fields.
 
-The signals are filled from live messages or from a recording.
+It is filled from live messages or from a recording.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection
 
 import numpy as np
 
@@ -14,38 +14,33 @@ from nodes.messages import (
     BodyPoses,
     Description,
     Event,
-    GripperDescription,
-    JointReference,
     Message,
     PlotValues,
     Polylines,
     RobotState,
 )
-from nodes.recording.integrity.holes import LOST
 from nodes.recording.reader import Recording
 from viewer.data.boundaries import is_set_back
+from viewer.data.live_store import LiveStore
 from viewer.data.pushes import PUSHED, Push, logged_push
-from viewer.data.series import Floats, Ring, Series, Track, Whole, interrupted, row_at
+from viewer.data.recorded_store import RecordedStore
+from viewer.data.series import Floats, Series, Table, Track, Whole, row_at
+from viewer.data.store import DERIVED, DERIVED_TOPIC, FORCE, HOLD, ORIENTATION, PLACE, SCALARS
 
-VECTORS = ("position", "velocity", "effort")
 MEASURED = "measured_body_poses"  # topic with the poses of the measured robot
 DIVERGED = "diverged"  # kind of the event that a diverged simulation publishes
-DERIVED = ("force", "hold")  # fields computed from outputs: magnitude of each force, state of each gripper
 # Velocities above OUT_OF_ALL times the USUAL quantile belong to the divergence rather than to the motion.
 USUAL, OUT_OF_ALL = 0.9, 10.0
 PATH = "path"  # field of a message, points (3n,), that is drawn over the picture as the topic `overlay` is
-FULL = 2.0  # value of the field `hold` for a gripper all of whose parts act
-SCALARS = ("phi", "phidot", "energy")
-PLACE, ORIENTATION = "place", "orientation"  # fields of the free and spherical joints
-ROUNDING_S = 1e-9  # s; the times of holes are whole nanoseconds, those of states are not
-LATEST = 4096  # rows of a live series that are kept; the plots of the window have more, in `LiveStore`
+LATEST = 4096  # poses of a live run that are kept
+
+Store = LiveStore | RecordedStore
 
 
 class Signals:
-    """All signals of one robot: the first robot whose messages arrive.
+    """The run of one robot: the first robot whose messages arrive.
 
-    series       {field: its time series}, for fields such as "position", "phi", "outputs" and "reference"; the labels
-                 of a series are names of joints or outputs, and parts of free and spherical joints, such as "base qw"
+    store        numeric fields of all topics, also those of other robots
     poses        one row per instant: positions (3n,), m, and then quaternions (4n,) of the n bodies; None before the
                  first poses
     measured     poses of the real robot from measurements, with rows as in `poses`; None before the first such poses
@@ -55,18 +50,21 @@ class Signals:
     pushes       external forces on bodies, in the order of their starts
     units        {(topic, name): unit} of the values that nodes plot
     description  description of the robot; None until it is received
-    seq          sequence number of the latest live state; 0 before the first
+    time, seq    time, s, and sequence number of the latest live state; 0 before the first
+    states       number of states so far
     violated     whether any state so far had a constraint violation other than exactly zero
     holes        (start, end) of each gap in a recording, s
     diverged_at  time of the event that reported a divergence of the simulation, s; None if there is no such event
-    sane_until   if the simulation diverged, time of the last state whose velocities are not extremely large, s, see
-                 `diverge`; otherwise infinite
     """
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store | None = None) -> None:
+        """Start without messages.
+
+        store  None for a new live store
+        """
+        self.store: Store = LiveStore() if store is None else store
         self.robot = ""
         self.description: Description | None = None
-        self.series: dict[str, Series] = {}
         self.units: dict[tuple[str, str], str] = {}
         self.poses: Series | None = None
         self.measured: Series | None = None
@@ -79,24 +77,61 @@ class Signals:
         self.states = 0
         self.violated = False
         self.diverged_at: float | None = None
-        self.sane_until = math.inf
+        self._sane_until: float | None = None
 
-    def diverge(self, time: float) -> None:
-        """Record a divergence of the simulation at `time`, s, and set `sane_until`.
+    @property
+    def times(self) -> Floats:
+        """Times of the states that are kept, s."""
+        return self.store.times(f"{self.robot}/state")
 
-        `sane_until` is the time of the last state whose largest velocity is at most OUT_OF_ALL times the 90 % quantile
-        of the largest velocities of all states.
+    def topic_of(self, field: str) -> str:
+        """Topic with a field of the robot's states, such as "position", or a field that is computed from them."""
+        return f"{self.robot}/{DERIVED_TOPIC if field in DERIVED else 'state'}"
+
+    def labels(self, field: str) -> list[str]:
+        """Names of the values of a field of the robot: of its joints, outputs, forces; [field] for a single value."""
+        parts = (name.partition(".") for name in self.store.fields(self.topic_of(field)))
+        return [label or kind for kind, _, label in parts if kind == field]
+
+    def column(self, field: str, label: str) -> tuple[Floats, Floats] | None:
+        """(times in s, values) of one value of a field of the robot; None if there is no such value."""
+        return self.store.column(self.topic_of(field), field if field in SCALARS else f"{field}.{label}")
+
+    @property
+    def sane_until(self) -> float:
+        """Time, s, up to which values are shown; infinite for a simulation that did not diverge.
+
+        This is the time of the last state whose largest velocity is at most OUT_OF_ALL times the 90 % quantile of the
+        largest velocities of all states.
         """
-        self.diverged_at = self.sane_until = time
-        series = self.series.get("velocity") or self.series.get("energy")
-        if series is None or len(series.times) == 0:
-            return
-        size = np.abs(np.nan_to_num(series.values, nan=math.inf)).max(axis=1, initial=0.0)
-        usual = float(np.quantile(size, USUAL, method="lower"))
-        self.sane_until = float(series.times[np.flatnonzero(size <= OUT_OF_ALL * usual)[-1]])
+        if self.diverged_at is None:
+            return math.inf
+        if self._sane_until is None:
+            self._sane_until = self.diverged_at
+            field = "velocity" if self.labels("velocity") else "energy"
+            found = [column for label in self.labels(field) if (column := self.column(field, label)) is not None]
+            if found and len(times := found[0][0]):
+                size = np.abs(np.nan_to_num([values for _, values in found], nan=math.inf)).max(axis=0)
+                usual = float(np.quantile(size, USUAL, method="lower"))
+                self._sane_until = float(times[np.flatnonzero(size <= OUT_OF_ALL * usual)[-1]])
+        return self._sane_until
+
+    def _diverge(self, time: float | None) -> None:
+        self.diverged_at, self._sane_until = time, None
+
+    def add(self, messages: Collection[tuple[str, Message]]) -> None:
+        """Add live messages (topic, message), in the order of their arrival."""
+        for topic, message in messages:
+            self.take(topic, message)
+        self.keep(messages)
+
+    def keep(self, messages: Collection[tuple[str, Message]]) -> None:
+        """Add the numeric fields of live messages to the store."""
+        if isinstance(self.store, LiveStore):
+            self.store.add(list(messages))
 
     def take(self, topic: str, message: Message) -> None:
-        """Add one live message. Messages of other robots and of unknown topics are ignored."""
+        """Add what is drawn of one live message. Messages of other robots and of unknown topics are ignored."""
         if isinstance(message, PlotValues):
             self.units |= {(topic, name): unit for name, unit in message.units.items()}
             return
@@ -119,66 +154,39 @@ class Signals:
             track.append(message.timestamp, message.name, message.count, message.points)
         elif isinstance(message, Event):
             if message.kind == DIVERGED:
-                self.diverge(message.timestamp)
+                self._diverge(message.timestamp)
             elif message.kind == PUSHED:
                 self._add_push(message.timestamp, message.part, message.new)
             elif message.source != message.target:
                 self.changes.append((message.timestamp, message.kind))
-        elif isinstance(message, JointReference):
-            self._append("reference", message.name, message.timestamp, message.position)
         elif isinstance(path := getattr(message, PATH, None), list):
             self.overlay.append(message.timestamp, [_leaf(topic)], [len(path) // 3], path[: len(path) // 3 * 3])
 
-    def outputs_at(self, time: float) -> dict[str, float]:
-        """{output: its value} in the last state at or before `time`, s."""
-        series = self.series.get("outputs")
-        place = None if series is None else row_at(series.times, time)
-        return {} if series is None or place is None else dict(zip(series.labels, series.values[place], strict=True))
-
-    def derived(self, field: str) -> Series | None:
-        """Series of a field that is computed from outputs; None if the description or the outputs lack the data.
-
-        field  "force" for the magnitude of each force, or "hold" for the state of each gripper
-        """
-        outputs, description = self.series.get("outputs"), self.description
-        if outputs is None or description is None:
-            return None
-        columns = {label: outputs.values[:, place] for place, label in enumerate(outputs.labels)}
-        found = derived_columns(description, field, columns)
-        return Whole(tuple(found), outputs.times, np.stack(list(found.values()), axis=1)) if found else None
+    def outputs_at(self, time: float, names: Collection[str]) -> dict[str, float]:
+        """{output: its value} in the last state at or before `time`, s, for those of the outputs `names` that exist."""
+        found = {}
+        for name in names:
+            column = self.column("outputs", name)
+            place = None if column is None else row_at(column[0], time)
+            if column is not None and place is not None:
+                found[name] = float(column[1][place])
+        return found
 
     def _take_state(self, state: RobotState) -> None:
         if is_set_back(state, self.time):  # later states do not continue earlier ones
-            self.series.clear()
             self.poses, self.measured = _until(self.poses, state.timestamp), _until(self.measured, state.timestamp)
             self.lines.begin_anew(state.timestamp)
             self.overlay.begin_anew(state.timestamp)
             self.changes.clear()
             self.pushes.clear()
-            self.diverged_at, self.sane_until = None, math.inf
+            self._diverge(None)
         self.time, self.seq = state.timestamp, state.seq
         self.states += 1
         self.violated = self.violated or state.phi != 0.0 or state.phidot != 0.0
-        for field in VECTORS:
-            row = getattr(state, field)
-            self._append(field, state.name[: len(row)], state.timestamp, row)
-        for field in SCALARS:
-            self._append(field, (field,), state.timestamp, (getattr(state, field),))
-        for field, labels, values in frame_columns(self.description, np.array([state.frames])):
-            self._append(field, labels, state.timestamp, values[0].tolist())
-        if state.outputs:
-            self._append("outputs", tuple(state.outputs), state.timestamp, tuple(state.outputs.values()))
 
     def _add_push(self, time: float, body: str, new: str) -> None:
         if (push := logged_push(time, body, new)) is not None:
             self.pushes.append(push)
-
-    def _append(self, field: str, labels: Sequence[str], time: float, row: Sequence[float]) -> None:
-        ring = self.series.get(field)
-        if not isinstance(ring, Ring) or ring.labels != tuple(labels):
-            ring = self.series[field] = Ring(labels, capacity=LATEST)
-        if len(row) == len(ring.labels):
-            ring.append(time, row)
 
 
 def _appended(series: Series | None, poses: BodyPoses) -> Series:
@@ -189,9 +197,9 @@ def _appended(series: Series | None, poses: BodyPoses) -> Series:
     """
     row = [*poses.p, *poses.quaternion]
     series = _until(series, poses.timestamp)
-    if not isinstance(series, Ring) or len(series.labels) != len(row):
-        series = Ring([""] * len(row), capacity=LATEST)
-    series.append(poses.timestamp, row)
+    if not isinstance(series, Table) or len(series.labels) != len(row):
+        series = Table([str(place) for place in range(len(row))], LATEST)
+    series.extend([poses.timestamp], [row])
     return series
 
 
@@ -200,48 +208,13 @@ def _until(series: Series | None, time: float) -> Series | None:
     return None if series is None or series.times[-1] > time else series
 
 
-def frame_columns(description: Description | None, frames: Floats) -> Iterator[tuple[str, tuple[str, ...], Floats]]:
-    """Yield (field, labels, values (k, m)) of the positions, m, and the quaternions of the free and spherical joints.
-
-    A spherical joint has no position, since its points coincide.
-
-    frames  `RobotState.frames` of k states, (k, 7n)
-    """
-    names = [] if description is None else description.frames
-    if not names or frames.ndim != 2 or frames.shape[1] != 7 * len(names):
-        return
-    parts = frames.reshape(len(frames), len(names), 7)
-    free = [place for place in range(len(names)) if bool(np.any(parts[:, place, :3] != 0.0))]
-    if free:
-        labels = tuple(f"{names[place]} {axis}" for place in free for axis in "xyz")
-        yield PLACE, labels, parts[:, free, :3].reshape(len(frames), -1)
-    labels = tuple(f"{name} {part}" for name in names for part in ("qw", "qx", "qy", "qz"))
-    yield ORIENTATION, labels, parts[:, :, 3:].reshape(len(frames), -1)
-
-
-def derived_columns(description: Description, field: str, columns: Mapping[str, Floats]) -> dict[str, Floats]:
-    """{name of a force or gripper: its values over time}, computed from outputs.
-
-    field    "force" for the magnitudes of forces, or "hold" for the states of grippers
-    columns  {output: its values over time}
-    """
-    found: dict[str, Floats] = {}
-    for part in description.forces if field == "force" else description.holds:
-        if part.outputs and all(name in columns for name in part.outputs):
-            values = np.stack([columns[name] for name in part.outputs], axis=1)
-            if isinstance(part, GripperDescription):
-                found[part.name] = np.asarray((values > 0.5).sum(axis=1) * (FULL / len(part.outputs)))
-            elif len(part.axes) == 3 * len(part.outputs):
-                found[part.name] = np.linalg.norm(values @ np.reshape(part.axes, (-1, 3)), axis=1)
-    return found
-
-
 def from_recording(recording: Recording) -> Signals:
     """Signals of the first robot whose states were recorded.
 
     For a recording without states, the signals contain only the description.
     """
-    signals = Signals()
+    store = RecordedStore(recording)
+    signals = Signals(store)
     signals.description = recording.description
     for topic in recording.topics:
         if topic.endswith("/plot") and (columns := recording.known(topic)) is not None:
@@ -252,72 +225,24 @@ def from_recording(recording: Recording) -> Signals:
     if state is None:
         return signals
     signals.robot = state.rpartition("/")[0]
-    columns = recording[state]
-    times = columns["timestamp"].astype(np.float64, copy=False)
+    columns, times = recording[state], store.times(state)
     signals.time = float(times[-1])
     signals.states = len(times)
-    signals.holes = holes_of(recording, state, times)
-    names = [str(name) for name in columns["name"][0]] if columns["name"].ndim == 2 else []
-    for field in VECTORS:
-        if columns[field].ndim == 2:
-            values = columns[field]
-            signals.series[field] = Whole(names[: values.shape[1]], *interrupted(times, values, signals.holes))
-    for field in SCALARS:
-        values = columns[field].astype(np.float64, copy=False).reshape(-1, 1)
-        signals.series[field] = Whole((field,), *interrupted(times, values, signals.holes))
+    signals.holes = store.holes_of(state)
     signals.violated = bool(np.any(columns["phi"] != 0.0) or np.any(columns["phidot"] != 0.0))
-    for field, labels, values in frame_columns(signals.description, np.asarray(columns.get("frames", np.zeros(0)))):
-        signals.series[field] = Whole(labels, *interrupted(times, values, signals.holes))
-    outputs = [name for name in columns if name.startswith("outputs.")]
-    if outputs:
-        known = [name.removeprefix("outputs.") for name in outputs]
-        values = np.stack([columns[name] for name in outputs], axis=1)
-        signals.series["outputs"] = Whole(known, *interrupted(times, values, signals.holes))
-    events = recording.known(f"{signals.robot}/event")
-    if events is not None and (found := np.flatnonzero(events["kind"] == DIVERGED)).size:
-        signals.diverge(float(events["timestamp"][found[-1]]))
-    if events is not None:
-        rows = zip(*(events[field] for field in ("timestamp", "kind", "source", "target")), strict=True)
-        for time, kind, part, new in zip(*(events[f] for f in ("timestamp", "kind", "part", "new")), strict=True):
-            if kind == PUSHED:
+    if (events := recording.known(f"{signals.robot}/event")) is not None:
+        fields = ("timestamp", "kind", "source", "target", "part", "new")
+        for time, kind, source, target, part, new in zip(*(events[field] for field in fields), strict=True):
+            if kind == DIVERGED:
+                signals._diverge(float(time))
+            elif kind == PUSHED:
                 signals._add_push(float(time), str(part), str(new))
-        signals.changes = [(float(time), str(kind)) for time, kind, source, target in rows if source != target]
-    _add_reference(signals, recording)
+            elif source != target:
+                signals.changes.append((float(time), str(kind)))
     signals.poses = _recorded_poses(recording, f"{signals.robot}/body_poses")
     signals.measured = _recorded_poses(recording, f"{signals.robot}/{MEASURED}")
     _add_lines(signals, recording)
     return signals
-
-
-def holes_of(recording: Recording, topic: str, times: Floats) -> list[tuple[float, float]]:
-    """(start, end), s, of each gap in the recorded messages of a topic.
-
-    A recording may contain several runs. Gaps in other runs than the run that is shown are left out.
-
-    times  times of the topic's messages in the run that is shown, s
-    """
-    found = []
-    for hole in recording.holes:
-        if hole.start_s is None or hole.end_s is None or not hole.covers(topic):
-            continue
-        first = np.searchsorted(times, hole.start_s + ROUNDING_S, side="right")
-        last = np.searchsorted(times, hole.end_s - ROUNDING_S)
-        around = times[max(first - 1, 0) : last + 1]
-        if hole.cause == LOST and len(around) > 1:  # such a hole is that of several topics, which end at other times
-            longest = int(np.argmax(np.diff(around)))
-            if np.diff(around)[longest] > 1.5 * np.median(np.diff(times)):
-                found.append((float(around[longest]), float(around[longest + 1])))
-        elif 0 < first == last < len(times):  # no state lies inside the gap; states inside it belong to another run
-            found.append((float(times[first - 1]), float(times[last])))
-    return found
-
-
-def _add_reference(signals: Signals, recording: Recording) -> None:
-    columns = recording.known(f"{signals.robot}/reference")
-    if columns is not None and columns["position"].ndim == 2 and columns["name"].ndim == 2:
-        names = [str(name) for name in columns["name"][0]]
-        held = holes_of(recording, f"{signals.robot}/reference", columns["timestamp"])
-        signals.series["reference"] = Whole(names, *interrupted(columns["timestamp"], columns["position"], held))
 
 
 def _recorded_poses(recording: Recording, topic: str) -> Series | None:
@@ -326,7 +251,7 @@ def _recorded_poses(recording: Recording, topic: str) -> Series | None:
     if columns is None or columns["p"].ndim != 2 or columns["quaternion"].ndim != 2:
         return None
     rows: Floats = np.hstack([columns["p"], columns["quaternion"]])
-    return Whole([""] * rows.shape[1], columns["timestamp"], rows)
+    return Whole(columns["timestamp"], rows)
 
 
 def _add_lines(signals: Signals, recording: Recording) -> None:
@@ -354,3 +279,35 @@ def _leaf(topic: str) -> str:
 def diverged_text(signals: Signals) -> str:
     """Text that reports when the simulation diverged; "" if it did not diverge."""
     return "" if signals.diverged_at is None else f"; diverged at t = {signals.diverged_at:.3f} s (dashed)"
+
+
+def unit_of(signals: Signals, topic: str, field: str) -> str:
+    """Unit of a field, from the robot's description; "" if the unit is not known.
+
+    topic  full name of the topic
+    field  name of the field, such as "position.elbow"
+    """
+    kind, _, name = field.partition(".")
+    description = signals.description
+    if kind == "values":
+        of_vector = signals.units.get((topic, name.rpartition(".")[0]), "")
+        return signals.units.get((topic, name), of_vector)
+    if field == "energy":
+        return "J"
+    if kind in ("phi", "phidot"):
+        return "constraints' units" + ("/s" if kind == "phidot" else "")
+    if kind in DERIVED:
+        return {FORCE: "N", HOLD: "state", PLACE: "m", ORIENTATION: "1"}[kind]
+    if kind == "timing":
+        return "s"
+    if description is None:
+        return ""
+    if kind == "outputs":
+        return dict(zip(description.outputs, description.output_units, strict=False)).get(name, "")
+    joints = {joint.name: joint.unit for joint in description.joints}
+    efforts = {each: one.unit for one in description.actuators for each in (one.joint, one.name)}
+    per = {"position": "", "velocity": "/s", "acceleration": "/s²"}
+    if kind in per:
+        unit = joints.get(name) or {"N": "m", "N m": "rad"}.get(efforts.get(name, ""), "")
+        return unit + per[kind] if unit else ""
+    return efforts.get(name, "") if kind == "effort" else ""

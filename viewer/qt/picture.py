@@ -220,14 +220,6 @@ class BodyPicture:
             self.plot.getAxis(name).restyle()
         self._scene.skeleton = None  # its overlay has colours, too
 
-    def survey(self, signals: Signals) -> None:
-        """Choose the view and the limits of the picture for all poses so far, up to the start of a divergence."""
-        cloud = self._scene.survey(signals)
-        if cloud is not None and self._scene.view is not None and self._scene.skeleton is not None:
-            self.caption = self._surroundings.draw(
-                self._scene.view, self._scene.skeleton.gravity, cloud, self._scene.is_covered(cloud)
-            )
-
     def show(self, signals: Signals, time: float, since: float, ghosts: bool) -> None:
         """Draw the pose at `time`, s, and the paths of the tips since the time `since`, s.
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pyqtgraph as pg
 from pyqtgraph.Qt import QtWidgets
 
+from viewer.curves import REFERENCE
 from viewer.qt import theme
 
 LETTER_WIDTH = 7.6  # pixels, of the font above a plot
@@ -17,7 +18,6 @@ LEGEND_LINES = 2  # at most, below the title
 GAP = "&nbsp;&nbsp;"
 ELLIPSIS = "…"  # in the place of the middle of a text that is too long
 SHORTEST = 8  # letters to which a text is shortened at least
-REFERENCE = " (reference)"  # end of the label of a reference's curve
 MARK = 4  # letters that the mark of a curve and the gap behind its name need
 
 

@@ -118,17 +118,6 @@ class SceneOverlay:
                 found.append(Force(name, end.of(p_WB, R_WB), values @ axes, self.colors[name]))
         return found
 
-    def largest_force(self, labels: Sequence[str], values: Floats) -> float:
-        """Largest magnitude (N) of all forces that are computed from the outputs `values`, (n, labels)."""
-        places = {label: column for column, label in enumerate(labels)}
-        largest = 0.0
-        for _, _, parts, axes in self._forces:
-            if len(parts) == len(axes) and all(part in places for part in parts) and len(values):
-                rows = values[:, [places[part] for part in parts]] @ axes
-                sizes = np.linalg.norm(rows[np.isfinite(rows).all(axis=1)], axis=1)
-                largest = max(largest, float(sizes.max(initial=0.0)))
-        return largest
-
 
 def lines(drawn: Drawn | None, view: View, overlay: bool = False) -> list[Outline]:
     """Outlines of the polylines of one message.

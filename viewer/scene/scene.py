@@ -15,6 +15,7 @@ from viewer import palette
 from viewer.data.pushes import Push
 from viewer.data.series import Drawn, Floats, Series, row_at
 from viewer.data.signals import Signals
+from viewer.data.store import FORCE
 from viewer.scene.bodies import Outline, Skeleton, evenly_along
 from viewer.scene.grippers import GripperMarks, marks
 from viewer.scene.overlay import LONGEST_ARROW, STANDS, SceneOverlay, around, arrow, ends, lines, words
@@ -125,6 +126,7 @@ class Scene:
         self._bounds: PoseBounds | None = None
         self._stage = SceneOverlay(Description())
         self._gripper_marks = GripperMarks(Description())
+        self._outputs: set[str] = set()  # that the forces and the grippers need
         self._largest_force = 0.0
         self._tips = TipPaths()
 
@@ -157,12 +159,13 @@ class Scene:
         drawn = signals.lines.cloud(signals.sane_until, SURVEYED_LINES)
         beside = around(cloud, np.concatenate([drawn, self._stage.ground_spots()]))
         planned = signals.overlay.at(signals.sane_until)
+        self._largest_force = 0.0
         led = np.concatenate([np.zeros((0, 3)), *(planned.lines if planned is not None else ())])
         cloud = np.concatenate([cloud, beside, around(cloud, led)])
-        outputs = signals.series.get("outputs")
-        if outputs is not None:
-            sane = outputs.times <= signals.sane_until
-            self._largest_force = self._stage.largest_force(outputs.labels, outputs.values[sane])
+        for name in signals.labels(FORCE):
+            if (force := signals.column(FORCE, name)) is not None:
+                sane = force[1][(force[0] <= signals.sane_until) & np.isfinite(force[1])]
+                self._largest_force = max(self._largest_force, float(sane.max(initial=0.0)))
         width, height = np.ptp(self.view.project(cloud)[:, :2], axis=0).tolist()
         self.size = max(min(max(width, height), 2.0 * min(width, height)), 1e-9)
         self.wide = self.wide or bool(width > WIDE * height)
@@ -184,6 +187,8 @@ class Scene:
         if self.skeleton is None or not self.skeleton.is_of(description):
             self.skeleton = Skeleton(description)
             self._stage, self._gripper_marks = SceneOverlay(description), GripperMarks(description)
+            self._outputs = {name for force in description.forces for name in force.outputs}
+            self._outputs |= {name for hold in description.holds for name in hold.outputs}
             self._bounds = self.skeleton.bounds()
             self.view, self._automatic, self.wide = None, None, False
             self._extremes.clear()
@@ -223,7 +228,7 @@ class Scene:
         if len(p_WB):
             bodies = bodies + self._stage.springs(p_WB, R_WB, view, self.size)
             bodies.sort(key=lambda outline: round(outline.depth, 6))  # a stable sort: equal depths keep their order
-            outputs = signals.outputs_at(time)
+            outputs = signals.outputs_at(time, self._outputs)
             over = [*self._grippers(p_WB, R_WB, outputs, view), *over]
             arrows, labels = self._arrows(p_WB, R_WB, outputs, view)
             over += arrows

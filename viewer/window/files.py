@@ -16,20 +16,23 @@ from nodes.recording.places import before_path
 from nodes.recording.sidecar import folders_of
 from viewer import palette
 from viewer.film import Film
-from viewer.window.layout import SUFFIX, LayoutError, load_layout, save_layout
-from viewer.window.overrides import OverrideDialog
+from viewer.layout import SUFFIX, LayoutError, load_layout, save_layout
+from viewer.window.docks.docks import Docks
 from viewer.window.processes import ArmswingProcess
+from viewer.window.run_window import RunWindow
 from viewer.window.source import read_overlaid
 from viewer.window.suffixes import with_suffix
 
+DIALOG_WIDTH = 520  # pixels
+CHECKED = QtCore.Qt.CheckState.Checked
 GO_ON_S = 10.0  # simulated time for which a launch goes on at least, where the recorded plan has an end
 
 
 class FileMenu:
     """Commands of one window that ask for a file. A dialog shows a failure as one line."""
 
-    def __init__(self, window: Any) -> None:
-        self._window = window
+    def __init__(self, window: RunWindow, docks: Docks) -> None:
+        self._window, self._docks = window, docks
         self.launch: ArmswingProcess | None = None
         self.film: ArmswingProcess | None = None
         self.comparison: ArmswingProcess | None = None
@@ -45,14 +48,14 @@ class FileMenu:
         if not path:
             return
         path = path if path.endswith(".json") else with_suffix(path, SUFFIX)
-        plots, panels = window.plots.specs, window.docks.visible()
+        plots, panels = window.plots.specs, self._docks.visible()
         layout = msgspec.structs.replace(window.history.layout, plots=plots, panels=panels, theme=palette.theme)
         try:
             save_layout(layout, path)
         except OSError as error:
             self.warn(f"cannot write {path}: {error.strerror or error}")
             return
-        window.show_message(f"saved the layout {path}")
+        self._show_message(f"saved the layout {path}")
 
     def open_layout(self) -> None:
         """Ask for a file, and show the window with the layout in this file."""
@@ -69,7 +72,7 @@ class FileMenu:
         """Show the layout in a file. Raises LayoutError with a one-line message."""
         layout, window = load_layout(path), self._window
         if layout.panels is not None:
-            window.docks.show_only(layout.panels)
+            self._docks.show_only(layout.panels)
         window.history.change(msgspec.structs.replace(layout, panels=None), "loaded layout")
 
     def open_recording(self) -> None:
@@ -83,7 +86,7 @@ class FileMenu:
         process = ArmswingProcess(["view", path, "--theme", palette.theme], self._window)
         self.opened.append(process)
         process.ended.connect(lambda code, line: self._on_view_ended(process, code, line))
-        self._window.show_message(f"opening {path} in a window of its own ...")
+        self._show_message(f"opening {path} in a window of its own ...")
 
     def _on_view_ended(self, process: ArmswingProcess, code: int, line: str) -> None:
         self.opened.remove(process)
@@ -273,6 +276,49 @@ class FileMenu:
             self.film.close()
             self._folder.cleanup()
 
+    def _show_message(self, text: str) -> None:
+        """Show one line about a command that succeeded: below the title or, for a live run, in the panel Simulation."""
+        (self._window.page.show_subtitle if self._docks.steering is None else self._docks.steering.show_message)(text)
+
     def warn(self, text: str) -> None:
         """Show one line of text in a dialog that the user has to confirm."""
         QtWidgets.QMessageBox.warning(self._window, "armswing", text)
+
+
+class OverrideDialog(QtWidgets.QDialog):
+    """Dialog in which the user chooses among overrides of a launch file. At first, all overrides are chosen.
+
+    launch_file  path of the launch file
+    overrides    overrides such as "sim.mode=lockstep"
+    """
+
+    def __init__(self, launch_file: str, overrides: Sequence[str], parent: Any = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Go on from here")
+        self.setMinimumWidth(DIALOG_WIDTH)
+        text = (
+            f"The run was recorded with values that {Path(launch_file).name} does not have. The launch takes those "
+            "that are chosen here. A node with another parameter than the recorded one starts anew."
+        )
+        self.text = QtWidgets.QLabel(text)
+        self.text.setWordWrap(True)
+        self.list = QtWidgets.QListWidget()
+        for each in overrides:
+            item = QtWidgets.QListWidgetItem(f"--set {each}")
+            item.setFlags(item.flags() | QtCore.Qt.ItemFlag.ItemIsUserCheckable)
+            item.setCheckState(CHECKED)
+            self.list.addItem(item)
+        buttons = QtWidgets.QDialogButtonBox()
+        buttons.addButton("Go on", QtWidgets.QDialogButtonBox.ButtonRole.AcceptRole)
+        buttons.addButton("Cancel", QtWidgets.QDialogButtonBox.ButtonRole.RejectRole)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        column = QtWidgets.QVBoxLayout(self)
+        for widget in (self.text, self.list, buttons):
+            column.addWidget(widget)
+
+    @property
+    def chosen(self) -> list[str]:
+        """Overrides that are chosen."""
+        items = [self.list.item(row) for row in range(self.list.count())]
+        return [item.text().removeprefix("--set ") for item in items if item.checkState() == CHECKED]

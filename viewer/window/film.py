@@ -1,4 +1,4 @@
-"""Film of a recording: scene and plots, drawn frame by frame without a screen and encoded by ffmpeg."""
+"""Pictures and films of a window: scene and plots, drawn without a screen; ffmpeg encodes films."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def write_film(
                 if is_stopped():
                     raise InterruptedError
                 window.playback.seek(times.start + number * times.step)
-                send(_picture(window.page, film.size))
+                send(_pixels(_image(window.page, film.size)))
                 shown(number + 1, times.count)
     except NotWrittenError as error:
         if isinstance(error.__cause__, InterruptedError):
@@ -87,18 +87,15 @@ def write_film(
 
 
 def write_picture(window: MainWindow, path: str) -> None:
-    """Write a picture of the page at the end of the recording. Raises OSError if the file cannot be written."""
-    _prepare(window, (WANTED_SIZE[0], WANTED_SIZE[1]))
-    window.playback.seek(window.playback.span[1])
-    window.plots.show_all()
-    QtWidgets.QApplication.processEvents()
-    image = window.page.grab()
+    """Write a picture of the whole run, with its last pose. Raises OSError if the file cannot be written."""
+    _prepare(window, WANTED_SIZE, is_still=True)
+    image = _image(window.page, WANTED_SIZE)
     try:
         with new_file(path) as part:
             if not image.save(str(part), "PNG"):
                 raise OSError("Qt could not encode the picture")
     except NotWrittenError as error:
-        raise OSError(f"cannot write {path}: {error.strerror}") from error
+        raise OSError(f"cannot write the picture {path}: {error.strerror}") from error
 
 
 def _is_complete(path: Path) -> bool:
@@ -107,14 +104,17 @@ def _is_complete(path: Path) -> bool:
     return content.endswith(b";") if path.suffix.lower() == ".gif" else b"moov" in content
 
 
-def _prepare(window: MainWindow, size: tuple[int, int]) -> None:
-    """Lay out the page at the size of the film, without panels, menu and slider, and without showing the window."""
+def _prepare(window: MainWindow, size: tuple[int, int], is_still: bool = False) -> None:
+    """Lay out the page at the size of the film, without panels, menu and slider, and without showing the window.
+
+    is_still  whether to show the whole run, as a picture does
+    """
     window.playback.stop()
     window.docks.show_only(())
     window.menuBar().hide()
     window.timeline.hide()
     window.scene.set_smooth()
-    window.plots.current = -1  # no plot is marked as the current one
+    window.plots.set_still(is_picture=is_still)
     window.setAttribute(QtCore.Qt.WidgetAttribute.WA_DontShowOnScreen)
     window.setFixedSize(*size)
     window.show()
@@ -122,23 +122,28 @@ def _prepare(window: MainWindow, size: tuple[int, int]) -> None:
     for _ in range(3):  # sizes settle while events are processed
         QtWidgets.QApplication.processEvents()
         window.plots.lay_out_titles()
-    window.lay_out_scene()
+    window.show_whole_run() if is_still else window.lay_out_scene()
     QtWidgets.QApplication.processEvents()
 
 
-def _picture(page: Any, size: tuple[int, int]) -> bytes:
-    """Picture of the page as bytes: rows of RGB pixels."""
+def _image(page: QtWidgets.QWidget, size: tuple[int, int]) -> Any:
+    """Picture of the page as a QImage."""
     QtWidgets.QApplication.processEvents()
     image = QtGui.QImage(*size, QtGui.QImage.Format.Format_RGB888)
     image.fill(QtGui.QColor(theme.PAPER))
     page.render(image)
-    bits, width = image.constBits(), 3 * size[0]
+    return image
+
+
+def _pixels(image: Any) -> bytes:
+    """A picture as bytes: rows of RGB pixels."""
+    bits, width = image.constBits(), 3 * image.width()
     bits.setsize(image.sizeInBytes())
     rows = bytes(bits)
     stride = image.bytesPerLine()  # Qt pads the rows to multiples of 4
     if stride == width:
         return rows
-    return b"".join(rows[row * stride : row * stride + width] for row in range(size[1]))
+    return b"".join(rows[row * stride : row * stride + width] for row in range(image.height()))
 
 
 @contextlib.contextmanager

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from viewer.window.docks.docks import Docks
+from viewer.window.run_window import RunWindow
 from viewer.window.source import ReadPart, warn_of
 
 
 class Growth:
     """Shows the first recording of a window while it is being read. `window.reading` is None when all was read."""
 
-    def __init__(self, window: Any) -> None:
-        self._window = window
+    def __init__(self, window: RunWindow, docks: Docks) -> None:
+        self._window, self._docks = window, docks
         self._part: ReadPart | None = None  # the latest part
 
     def take(self) -> None:
@@ -55,7 +56,7 @@ class Growth:
         source, read = window.sources[0], part.source
         before = window.signals.states
         at_end = window.playback.now >= window.playback.span[1] and not window.playback.playing
-        source.signals, source.store, source.share, source.run = read.signals, read.store, read.share, read.run
+        source.signals, source.share, source.run = read.signals, read.share, read.run
         source.plan, source.duration_s = read.plan, read.duration_s
         window.subtitles[0] = part.subtitle
         window.align()
@@ -65,6 +66,6 @@ class Growth:
         window.choose_plots()
         window.events.mark()
         window.playback.seek(window.playback.span[1] if at_end else window.playback.now)
-        window.docks.update()
+        self._docks.update()
         if before == 0:
             window.give_way()

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtWidgets
 
-from viewer.window.layout import Layout
+from viewer.layout import Layout
 
 MERGED_S = 0.7  # changes of one kind within this time of each other are undone together
 MOST_CHANGES = 500

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import time
-from typing import Any
 
 import msgspec
 
@@ -12,8 +11,9 @@ from nodes.messages import Description, Status
 from viewer.data.boundaries import Boundary, boundary
 from viewer.data.live import LiveFeed
 from viewer.data.signals import Signals, diverged_text
-from viewer.data.topics import LiveStore
 from viewer.qt import theme
+from viewer.window.docks.docks import Docks
+from viewer.window.run_window import RunWindow
 from viewer.window.source import Source
 
 SURVEY_EVERY = 30  # frames between two surveys of the live motion for the scene's limits
@@ -33,8 +33,8 @@ class LiveRun:
     simulation_state  state of the simulation, such as "paused", from its latest status
     """
 
-    def __init__(self, window: Any, feed: LiveFeed) -> None:
-        self._window, self._feed = window, feed
+    def __init__(self, window: RunWindow, feed: LiveFeed, docks: Docks) -> None:
+        self._window, self._feed, self._docks = window, feed, docks
         self.frames = 0
         self.simulation_state, self._state_since = "", 0.0
         self._received_at: float | None = None
@@ -89,9 +89,7 @@ class LiveRun:
             if isinstance(message, Status):
                 self._process_status(message, instant)
             window.signals.take(topic, message)
-        store = window.sources[0].store
-        if first < len(messages) and isinstance(store, LiveStore):
-            store.add(messages[first:])
+        window.signals.keep(messages[first:])
         self._show()
         if (latest := (window.signals.states, window.signals.seq)) != self._drawn:
             self._drawn, self._drawn_at, self._is_settled = latest, instant, False
@@ -125,7 +123,7 @@ class LiveRun:
         self._window.refresh()
 
     def _process_status(self, status: Status, instant: float) -> None:
-        self._window.docks.process_status(status)
+        self._docks.process_status(status)
         self._stops.pop(status.node, None)
         if status.emergency:
             self._stops[status.node] = status.emergency
@@ -138,17 +136,16 @@ class LiveRun:
         description  description of the robot if the new launch has sent it already
         """
         window = self._window
-        store = LiveStore()
-        if description is not None:
-            store.add([(f"{window.signals.robot}/description", description)])
         signals = Signals()
         signals.description = description
-        window.sources[0] = Source("live", signals, store)
+        if description is not None:
+            signals.keep([(f"{window.signals.robot}/description", description)])
+        window.sources[0] = Source("live", signals, live=True)
         self._stops.clear()
         window.plots.set_interval(None)
         window.plots.hover(None, None)
         window.plots.marks = []
-        window.docks.forget()
+        self._docks.forget()
         if window.history.layout.time is not None:  # a part of the old launch
             window.history.change(msgspec.structs.replace(window.history.layout, time=None), "next launch")
         window.plots.invalidate()

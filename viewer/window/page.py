@@ -104,7 +104,7 @@ class Page(QtWidgets.QWidget):
         """
         bodies = [key for key in keys if key[0] == BODY]
         entries = [] if len(bodies) <= MOST_NAMED else [f"{len(bodies)} bodies"]
-        entries += [_key(*key) for key in keys if not entries or key[0] != BODY]
+        entries += [key_html(*key) for key in keys if not entries or key[0] != BODY]
         _set(self.legend, "&nbsp;&nbsp; ".join(entries))
 
     def show_caption(self, text: str) -> None:
@@ -139,7 +139,8 @@ def _set(label: Any, text: str) -> None:
         label.setText(text)
 
 
-def _key(mark: str, name: str, color: str) -> str:
+def key_html(mark: str, name: str, color: str) -> str:
+    """Entry of a legend as rich text."""
     return f"<span style='color:{color}'>{mark}</span>&nbsp;{html.escape(name).replace(' ', '&nbsp;')}"
 
 

@@ -17,10 +17,10 @@ from nodes.recording.integrity.warning import RecordingWarning
 from nodes.recording.reader import Recording, read_recording, uncollected
 from viewer.data.reading import PIECE_BYTES, BackgroundReading
 from viewer.data.series import Floats
-from viewer.data.signals import Signals
-from viewer.data.topics import EventMark, LiveStore, RecordedStore, Store
+from viewer.data.signals import Signals, Store
+from viewer.data.store import EventMark
+from viewer.layout import Curve
 from viewer.recorded import describe
-from viewer.window.layout import Curve
 
 FIRST_BYTES = 16 << 20  # length of a recording that is read before the window opens; the rest is read in the background
 
@@ -30,6 +30,7 @@ class Source:
     """One run that is shown.
 
     label       name of the run in legends, such as the name of its file
+    live        whether the run goes on while it is shown
     path        file of the run; "" for a live run
     run         number of the run in the file, from 1
     plan        name of the recorded launch plan; "" where it is not known
@@ -40,7 +41,7 @@ class Source:
 
     label: str
     signals: Signals
-    store: Store
+    live: bool = False
     offset: float = 0.0
     path: str = ""
     run: int = 1
@@ -49,21 +50,15 @@ class Source:
     share: float = 1.0
 
     @property
-    def live(self) -> bool:
-        """Whether the run is live."""
-        return isinstance(self.store, LiveStore)
+    def store(self) -> Store:
+        """Numeric fields of all topics."""
+        return self.signals.store
 
     @property
     def span(self) -> tuple[float, float]:
-        """First and last time of the recorded states, s, on the window's time axis (recording time plus `offset`)."""
-        if isinstance(self.store, LiveStore):
-            times = self.store.times(f"{self.signals.robot}/state")
-        else:
-            series = self.signals.series.get("position") or self.signals.series.get("energy")
-            times = np.zeros(0) if series is None else series.times
-        if len(times) == 0:
-            return 0.0, 0.0
-        return float(times[0]) + self.offset, float(times[-1]) + self.offset
+        """First and last time of the states, s, on the window's time axis (time of the run plus `offset`)."""
+        times = self.signals.times
+        return (float(times[0]) + self.offset, float(times[-1]) + self.offset) if len(times) else (0.0, 0.0)
 
     @property
     def unread(self) -> tuple[float, float] | None:
@@ -130,7 +125,7 @@ def read_source(file: str, fields: Sequence[str], run_number: int | None) -> tup
 
 
 def _source(file: str, recording: Recording, signals: Signals) -> Source:
-    source = Source(Path(file).name, signals, RecordedStore(recording, signals), path=file, run=recording.run or 1)
+    source = Source(Path(file).name, signals, path=file, run=recording.run or 1)
     source.plan, source.duration_s = _plan_of(recording)
     return source
 

@@ -491,11 +491,11 @@ class Tools:
         signals = pytest.importorskip("viewer.data.signals")
         found = signals.from_recording(read_recording(path, run=-1, warn=False))
         inner = [hole for hole in file.holes if hole.cause != CUT_OFF and hole.covers(f"{self.robot}/state")]
-        if "energy" in found.series:
-            series = found.series["energy"]
-            gaps = int(np.isnan(series.values).sum())
+        if (column := found.column("energy", "energy")) is not None:
+            times, values = column
+            gaps = int(np.isnan(values).sum())
             assert gaps == len(found.holes) <= len(inner)
-            assert found.states == len(series.times) - gaps
+            assert found.states == len(times) - gaps
         if pictures:
             code, _, err = self.command("view", path, "--png", self.folder / "view.png")
             assert code in (0, 1)  # 1: no motion in it

@@ -6,20 +6,21 @@ the joints and the timing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
-from pyqtgraph.Qt import QtCore
+from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
 from nodes.messages import Status
-from viewer.data.topics import LiveStore
+from viewer.data.live_store import LiveStore
+from viewer.qt import theme
 from viewer.window.docks.calls import ServiceCalls
 from viewer.window.docks.joints import JointPanel
-from viewer.window.docks.panel import Panel
 from viewer.window.docks.parameters import ParameterPanel
 from viewer.window.docks.steering import SteeringPanel
 from viewer.window.docks.tables import EventTable, StatisticsTable
 from viewer.window.docks.timing import TimingPanel
 from viewer.window.docks.topic_tree import TopicTree
+from viewer.window.menus.menus import Menus
 from viewer.window.plots.area import PlotArea
 from viewer.window.plots.readout import statistics
 
@@ -28,13 +29,46 @@ TOPICS_WIDTH, STEERING_WIDTH = 236, 320
 TABLE_HEIGHT = 190
 STEERING = ("docks.steering.pause_or_resume", "docks.steering.step", "docks.steering.reset")
 UPDATE_MS = 500  # between two updates of what need not be drawn in every frame
+_KINDS = QtCore.QEvent.Type
+# events at which Qt draws the buttons again with the icons of its style, which are dark
+REDRAWN = (_KINDS.StyleChange, _KINDS.LayoutDirectionChange, _KINDS.ParentChange)
+BUTTONS = {"qt_dockwidget_closebutton": "close", "qt_dockwidget_floatbutton": "float"}
+SIZE, INSET = 16, 4  # pixels
+
+
+class Run(Protocol):
+    """State of a live run, for the panels.
+
+    simulation_state  state of the simulation, such as "paused"
+    frames            number of frames that were drawn
+    """
+
+    simulation_state: str
+    frames: int
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether messages of the launch are arriving."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether an emergency stop holds."""
+
+    @property
+    def resting(self) -> tuple[str, float]:
+        """(state of a simulation that does not advance or "", time at which it entered this state)."""
 
 
 class Docks:
-    """The panels of a window. The panels that only a live run has are None for a recording."""
+    """The panels of a window. The panels that only a live run has are None for a recording.
 
-    def __init__(self, window: Any, plots: PlotArea, domain: int | None) -> None:
+    run  the live run, None for a recording
+    """
+
+    def __init__(self, window: QtWidgets.QMainWindow, plots: PlotArea, domain: int | None) -> None:
         self._window, self._plots = window, plots
+        self.run: Run | None = None
+        self._steering_actions: list[Any] = []
         self.docks: dict[str, Panel] = {}
         self._opened_by_selection = False  # the panel Selection was opened by a selection, not by the user
         self.topics = TopicTree()
@@ -80,10 +114,12 @@ class Docks:
         widths = [round(narrow * TOPICS_WIDTH), round(narrow * STEERING_WIDTH)][: len(names)]
         self._window.resizeDocks([self.docks[name] for name in names], widths, QtCore.Qt.Orientation.Horizontal)
 
-    def add_menu(self, menu: Any) -> None:
-        """For each panel, add a menu entry that shows or hides the panel."""
+    def add_menus(self, menus: Menus) -> None:
+        """Add a menu that shows and hides the panels, and enable the commands of a live simulation while it is live."""
+        menu = menus.insert("Panels", before="Help")
         for dock in self.docks.values():
             menu.addAction(dock.toggleViewAction())
+        self._steering_actions = [action for name, action in menus.actions.items() if name in STEERING]
 
     def find_field(self) -> None:
         """Show the topics, and put the keyboard focus into the search field above the topics."""
@@ -97,15 +133,14 @@ class Docks:
         self.update_tables()
         if self._plots.interval is not None and not self.docks["Selection"].isHidden():
             self.show_statistics()
-        run = self._window.live
-        if self.calls is None or self.timing is None or self.parameters is None or self.steering is None:
+        run = self.run
+        if run is None or self.calls is None or self.parameters is None or self.steering is None:
             return
         live = run.is_receiving
         self.steering.show_state(run.simulation_state, live)
         self.steering.show_emergency(live and run.is_stopped)
-        for name, action in self._window.menus.actions.items():
-            if name in STEERING:
-                action.setEnabled(live)
+        for action in self._steering_actions:
+            action.setEnabled(live)
         if live:
             self.calls.call("sim", "status", self._show_timing, quiet=True)
             self.parameters.read()
@@ -116,8 +151,7 @@ class Docks:
     def update_tables(self) -> None:
         """Update the topics and the events."""
         source = self._plots.sources[0]
-        run = self._window.live
-        self.topics.show_source(source, *(("", 0.0) if run is None else run.resting))
+        self.topics.show_source(source, *(("", 0.0) if self.run is None else self.run.resting))
         self.events.show_events(source.events, is_whole=not source.live and source.share >= 1.0)
 
     def restyle(self) -> None:
@@ -145,8 +179,8 @@ class Docks:
         store = self._plots.sources[0].store
         if self.joints is not None:
             self.joints.show_status(status)
-        if self.timing is not None and isinstance(store, LiveStore):
-            self.timing.show_status(status, self._window.live.frames, store.lost)
+        if self.timing is not None and self.run is not None and isinstance(store, LiveStore):
+            self.timing.show_status(status, self.run.frames, store.lost)
 
     def _follow_selection(self) -> None:
         """Show the statistics of a new interval, and open their panel, which closes again with the interval.
@@ -194,3 +228,44 @@ class Docks:
             self.steering.close_recording()
         if self.calls is not None:
             self.calls.close()
+
+
+class Panel(QtWidgets.QDockWidget):
+    """Panel with a title, a button that closes it, and a button that makes it a window."""
+
+    def __init__(self, name: str, widget: Any, window: QtWidgets.QMainWindow) -> None:
+        super().__init__(name, window)
+        self.setObjectName(name)
+        self.setWidget(widget)
+        self.topLevelChanged.connect(lambda _: self.draw_buttons())
+        self.draw_buttons()
+
+    def event(self, event: Any) -> bool:
+        """Qt override: draw the buttons in the colours of the theme after Qt has drawn them."""
+        done = super().event(event)
+        if event.type() in REDRAWN:
+            self.draw_buttons()
+        return bool(done)
+
+    def draw_buttons(self) -> None:
+        """Draw the buttons in the colours of the present theme."""
+        for button in self.findChildren(QtWidgets.QAbstractButton):
+            if (kind := BUTTONS.get(button.objectName())) is not None:
+                button.setIcon(_icon(kind))
+
+
+def _icon(kind: str) -> Any:
+    """Icon of a button: a cross for "close", a square for "float"."""
+    picture = QtGui.QPixmap(SIZE, SIZE)
+    picture.fill(QtCore.Qt.GlobalColor.transparent)
+    painter = QtGui.QPainter(picture)
+    painter.setRenderHint(QtGui.QPainter.RenderHint.Antialiasing, kind == "close")
+    painter.setPen(QtGui.QPen(QtGui.QColor(theme.INK), 1.6 if kind == "close" else 1.0))
+    far = SIZE - INSET
+    if kind == "close":
+        painter.drawLine(INSET, INSET, far, far)
+        painter.drawLine(INSET, far, far, INSET)
+    else:
+        painter.drawRect(INSET, INSET, far - INSET - 1, far - INSET - 1)
+    painter.end()
+    return QtGui.QIcon(picture)

@@ -126,11 +126,11 @@ class JointPanel(QtWidgets.QWidget):
             self._show_robot(signals.description)
         self._namespace = signals.robot.rpartition("/")[0]
         for name, row in self.rows.items():
-            series = signals.series.get(row.mode)
-            if name in self.by_hand or name in self._pending or row.value.hasFocus() or series is None:
+            column = signals.column(row.mode, row.joint)
+            if name in self.by_hand or name in self._pending or row.value.hasFocus() or column is None:
                 continue
-            if row.joint in series.labels and len(series.times):
-                row.show(float(series.values[-1][series.labels.index(row.joint)]))
+            if len(column[1]):
+                row.show(float(column[1][-1]))
 
     def forget(self) -> None:
         """Remove the user's commands, which were for a launch that has ended, and the line about who commands."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
-from viewer.data.topics import EventMark
+from viewer.data.store import EventMark
 from viewer.qt import theme
 from viewer.window.plots.readout import Statistics
 

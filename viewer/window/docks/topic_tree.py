@@ -11,10 +11,12 @@ from typing import Any
 import msgspec
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
-from viewer.data.topics import LiveStore, RecordedStore, unit_of
+from viewer.data.live_store import LiveStore
+from viewer.data.recorded_store import RecordedStore
+from viewer.data.signals import unit_of
+from viewer.layout import Curve
 from viewer.qt import theme
 from viewer.qt.focus import only_when_clicked
-from viewer.window.layout import Curve
 from viewer.window.plots.canvas import MIME
 from viewer.window.source import Source
 

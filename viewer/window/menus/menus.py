@@ -17,7 +17,7 @@ class Menus(QtCore.QObject):
     actions  {name of a command: its action}
     """
 
-    def __init__(self, window: Any, live: bool) -> None:
+    def __init__(self, window: QtWidgets.QMainWindow, live: bool) -> None:
         super().__init__(window)
         self._window = window
         self.menus: dict[str, Any] = {}

@@ -1,8 +1,7 @@
-"""The plots of the window, on one time axis, with their mouse gestures."""
+"""The plots of the window with their mouse gestures, and the changes that the user makes to them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -10,230 +9,41 @@ from typing import Any
 import msgspec
 from pyqtgraph.Qt import QtCore, QtWidgets
 
-from viewer.data.topics import unit_of
-from viewer.qt import theme
-from viewer.qt.titles import ELLIPSIS, table
+from viewer.data.signals import unit_of
+from viewer.layout import Curve, Layout, PlotSpec
 from viewer.window.history import ViewHistory
-from viewer.window.layout import Curve, Layout, PlotSpec
-from viewer.window.plots.canvas import Canvas, CanvasArea
-from viewer.window.plots.plot import AXIS_WIDTH, Plot
+from viewer.window.plots.grid import PlotGrid
+from viewer.window.plots.plot import Plot
 from viewer.window.plots.readout import Readout, readout_html
-from viewer.window.source import Source
 
 WHEEL_STEP = 1.0012  # zoom per unit of wheel angle
 SHORTEST_S = 1e-6  # of a time axis
-MOST_MARKS = 60  # most vertical lines in a plot
-MOST_COLUMNS = 4
-NAMES = 0.25  # share of the height for the names of curves, at most
-ASPECT = 2.2  # width to height that plots should have
-FLATTEST = 64  # pixels of a plot's value axis; the area scrolls instead of making plots flatter
-SCROLLED = 96  # pixels of a plot's value axis in an area that scrolls, at least
-TIME_AXIS_HEIGHT = 22  # pixels of a time axis without its name
 
 
-class PlotArea(QtWidgets.QWidget):
-    """All plots of the window.
+class PlotArea(PlotGrid):
+    """The plots of the window, which the user changes with the mouse.
 
-    sought    Qt signal with a time, s, to go to
-    selected  Qt signal for a change of the selected interval
+    sought  Qt signal with a time, s, to go to
     """
 
     sought = QtCore.pyqtSignal(float)
-    selected = QtCore.pyqtSignal()
 
     def __init__(self, history: ViewHistory, time_shown: Callable[[Layout], tuple[float, float]]) -> None:
-        super().__init__()
-        self.sources: list[Source] = []
-        self.plots: list[Plot] = []
-        self.specs: tuple[PlotSpec, ...] = ()
-        self.interval: tuple[float, float] | None = None
-        self.marks: list[tuple[float, str]] = []
-        self.current = 0
-        self._history, self._time_shown = history, time_shown
-        self._columns = 0
-        self._redraws = False
-        self._now: float | None = None
-        self._may_scroll = True
-        self.canvas = Canvas()
-        self.area = CanvasArea(self.canvas)
-        self.area.scrolled.connect(self._on_resized)
-        self.area.resized.connect(lambda: QtCore.QTimer.singleShot(0, self.lay_out_titles))
-        self._scrolls = False
+        super().__init__(history, time_shown)
         self.canvas.dropped.connect(self._on_drop)
         self.canvas.scene().sigMouseMoved.connect(self._on_hover)
         self.readout = Readout(self.canvas)
         self.other_readouts: list[Readout] = []  # of the plots without the pointer
-        self.key, self.caption = QtWidgets.QLabel(), QtWidgets.QLabel()
-        self.key.setObjectName("key")
-        self.names = QtWidgets.QScrollArea()  # the key, which scrolls where it is longer than its share of the height
-        self.names.setObjectName("names")
-        self.names.setWidget(self.key)
-        self.names.setWidgetResizable(True)
-        self.names.setFrameShape(QtWidgets.QFrame.Shape.NoFrame)
-        self.names.setHorizontalScrollBarPolicy(QtCore.Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.caption.setObjectName("caption")
-        self.caption.setWordWrap(True)
-        column = QtWidgets.QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.area, 1)
-        column.addWidget(self.names)
-        column.addWidget(self.caption)
-
-    @property
-    def differs(self) -> bool:
-        """Whether the plots show the difference between each further run and the first run."""
-        return self._history.layout.difference
-
-    # -- content
-
-    def set_specs(self, specs: tuple[PlotSpec, ...]) -> None:
-        """Show the plots that `specs` describe."""
-        columns = self._suitable_columns(len(specs))
-        alike = [(spec.log, spec.words) for spec in specs] == [(p.spec.log, p.spec.words) for p in self.plots]
-        if alike and columns == self._columns:
-            for plot, spec in zip(self.plots, specs, strict=True):
-                if plot.spec != spec:
-                    plot.spec = spec
-                    plot.invalidate()
-            self.specs = specs
-        else:
-            self.specs = specs
-            self._build(columns)
-        self.current = min(self.current, max(0, len(specs) - 1))
-        self.lay_out_titles()
-
-    def _suitable_columns(self, count: int) -> int:
-        width, height = max(self.area.width(), 1), max(self.area.height(), 1)
-        wanted = round(math.sqrt(count * width / height / ASPECT)) if count else 1
-        return max(1, min(MOST_COLUMNS, count, wanted)) if count else 1
-
-    def _build(self, columns: int) -> None:
-        self._columns = columns
-        self.canvas.clear()
-        self.plots = []
-        for place, spec in enumerate(self.specs):
-            row, column = divmod(place, columns)
-            last = place + columns >= len(self.specs)  # of its column; its time axis is that of all plots above it
-            plot = Plot(spec, bottom=last)
-            self.canvas.addItem(plot.title, row=2 * row, col=column)
-            self.canvas.addItem(plot.item, row=2 * row + 1, col=column)
-            self._connect(plot, place)
-            self.plots.append(plot)
-        self.set_interval(self.interval)
 
     def _connect(self, plot: Plot, place: int) -> None:
+        super()._connect(plot, place)
         box = plot.box
         box.dragged.connect(lambda name, start, now, step: self._on_drag(place, name, start, now, step))
         box.released.connect(self._on_release)
         box.wheeled.connect(lambda angle, time, value, ctrl: self._on_wheel(place, angle, time, value, ctrl))
         box.clicked.connect(lambda time: self._on_click(place, time))
         box.doubled.connect(lambda: self.fit(place))
-        box.sigResized.connect(self._on_resized)
         box.menued.connect(lambda at: self._menu(place).exec_(at.toPoint()))
-
-    def show_data(self, now: float | None) -> None:
-        """Draw the data of the present frame.
-
-        now  time of the scene, s, which a vertical line marks; if None, no line is drawn
-        """
-        self._now = now
-        layout = self._history.layout
-        time = self._time_shown(layout)
-        if self._suitable_columns(len(self.specs)) != self._columns:
-            self._build(self._suitable_columns(len(self.specs)))
-            self.lay_out_titles()
-        near = [mark for mark in self.marks if time[0] <= mark[0] <= time[1]]
-        near = near if len(near) <= MOST_MARKS else []
-        bands = [
-            (start + source.offset, end + source.offset)
-            for source in self.sources
-            for start, end in source.signals.holes
-        ]
-        diverged = next((s.signals.diverged_at for s in self.sources if s.signals.diverged_at is not None), None)
-        view, has_news = self.area.in_view, False
-        for plot in self.plots:
-            if not self._is_in_view(plot, view):
-                plot.set_time(time)
-                continue
-            has_news |= plot.show(self.sources, time, layout.difference, near, bands, self.sources[0].unread)
-            for line, at in ((plot.now_line, now), (plot.divergence, diverged)):
-                if line.isVisible() != (at is not None):
-                    line.setVisible(at is not None)
-                if at is not None and line.value() != at:
-                    line.setPos(at)
-        if has_news:
-            self.lay_out_titles()
-
-    def _is_in_view(self, plot: Plot, view: Any) -> bool:
-        """Whether any part of a plot is in view."""
-        if not (self._scrolls and self.isVisible()):
-            return True
-        rect = plot.item.sceneBoundingRect()
-        return bool(rect.bottom() >= view.top() and rect.top() <= view.bottom())
-
-    def show_current(self) -> None:
-        """Scroll to the current plot."""
-        if self.current < len(self.plots):
-            plot = self.plots[self.current]
-            self.area.show_part(plot.title.sceneBoundingRect().top(), plot.item.sceneBoundingRect().bottom())
-
-    def show_all(self) -> None:
-        """Make all plots as flat as necessary to show them at once, without a scroll bar, as for a film."""
-        self._may_scroll = False
-        self.lay_out_titles()
-
-    def _lay_out_heights(self) -> None:
-        """Let the area scroll if the plots would become too flat. Each plot then has a time axis of its own."""
-        rows = [self.plots[start : start + self._columns] for start in range(0, len(self.plots), self._columns or 1)]
-        titles = sum(max(plot.title.minimumHeight() for plot in row) for row in rows)
-        gaps = self.canvas.ci.layout.verticalSpacing() * max(0, 2 * len(rows) - 1)
-        rest = round(titles + gaps) + 2 * TIME_AXIS_HEIGHT
-        self._scrolls = self._may_scroll and rest + FLATTEST * len(rows) > self.area.height()
-        scrolled = rest + SCROLLED * len(rows) + TIME_AXIS_HEIGHT * (len(rows) - 1)
-        self.area.set_least_height(scrolled if self._scrolls else 0)
-        for plot in self.plots:
-            plot.show_times(every=self._scrolls)
-
-    def invalidate(self) -> None:
-        """Draw all plots again at the next frame, because other data are shown."""
-        for plot in self.plots:
-            plot.invalidate()
-
-    def lay_out_titles(self) -> None:
-        """Fit titles, legends and heights to the present size of the area."""
-        self.canvas.ci.layout.activate()
-        differs = self._history.layout.difference
-        for place, plot in enumerate(self.plots):
-            plot.current = place == self.current and len(self.plots) > 1
-            plot.show_title(self.sources, differs)
-        curves = dict.fromkeys(key for plot in self.plots for key in plot.unnamed)
-        text = table(list(curves), self.area.width() - AXIS_WIDTH)
-        if text != self.key.text():
-            self.key.setText(text)
-            self.key.setToolTip("\n".join(label for label, *_ in curves) if ELLIPSIS in text else "")
-        height, most = self.key.sizeHint().height(), round(NAMES * self.height())
-        self.names.setFixedHeight(min(height, most))
-        is_hidden = height > most and not self._may_scroll  # nobody can scroll the names in a film
-        self.names.setVisible(bool(text) and not is_hidden)
-        for plot in self.plots if is_hidden else ():
-            plot.show_title(self.sources, differs, below=False)
-        self._lay_out_heights()
-
-    def _on_resized(self) -> None:
-        """Draw the plots at their new sizes, once Qt has laid out all of them."""
-        if not self._redraws:
-            self._redraws = True
-            QtCore.QTimer.singleShot(0, self._redraw)
-
-    def _redraw(self) -> None:
-        self._redraws = False
-        self.show_data(self._now)
-
-    def restyle(self) -> None:
-        """Use the colours of the present theme."""
-        self.canvas.setBackground(theme.PAPER)
-        self._build(self._columns)
-        self.lay_out_titles()
 
     # -- changes of the plots
 
@@ -306,9 +116,9 @@ class PlotArea(QtWidgets.QWidget):
         self._change([spec if i == place else each for i, each in enumerate(self.specs)], text)
 
     def _change(self, specs: Sequence[PlotSpec], text: str, **others: Any) -> None:
-        layout = self._history.layout
+        layout = self.history.layout
         plots = tuple(specs) if tuple(specs) != self.specs or layout.plots is not None else None
-        self._history.change(msgspec.structs.replace(layout, plots=plots, **others), text)
+        self.history.change(msgspec.structs.replace(layout, plots=plots, **others), text)
 
     # -- mouse
 
@@ -318,7 +128,7 @@ class PlotArea(QtWidgets.QWidget):
             self.set_interval(self._inside(min(start[0], now[0]), max(start[0], now[0])))
             return
         plot = self.plots[place]
-        low, high = self._time_shown(self._history.layout)
+        low, high = self.time_shown(self.history.layout)
         width, height = plot.curves.size
         dt = -step[0] * (high - low) / width
         time = (low + dt, high + dt)
@@ -341,18 +151,18 @@ class PlotArea(QtWidgets.QWidget):
         if name == "select":
             self.selected.emit()
         else:
-            self._history.seal()
+            self.history.seal()
 
     def _on_wheel(self, place: int, angle: float, time: float, value: float, on_values: bool) -> None:
         factor = WHEEL_STEP**-angle
-        layout = self._history.layout
+        layout = self.history.layout
         if on_values:
             plot = self.plots[place]
             low, high = plot.span
             span = (value + factor * (low - value), value + factor * (high - value))
             self._replace(place, msgspec.structs.replace(plot.spec, span=span), "zoom of a value axis")
             return
-        low, high = self._time_shown(layout)
+        low, high = self.time_shown(layout)
         if self.sources and self.sources[0].live and layout.time is None:
             window = max(SHORTEST_S, factor * (layout.window or high - low))
             self._change(self.specs, "zoom of the time axis", window=window)
@@ -431,7 +241,7 @@ class PlotArea(QtWidgets.QWidget):
         text, at = "", None
         if point is not None and plot is not None:
             value = point.y() if is_pointed else plot.box.viewRange()[1][1]
-            differs = self._history.layout.difference
+            differs = self.history.layout.difference
             text = readout_html(plot, self.sources, differs, point.x(), value if is_pointed else None)
             at = self.canvas.mapFromScene(plot.box.mapViewToScene(QtCore.QPointF(point.x(), value)))
             if not is_pointed and not self.area.in_view.top() <= at.y() < self.area.in_view.bottom():
@@ -442,15 +252,3 @@ class PlotArea(QtWidgets.QWidget):
         """Qt override: hide the cursor."""
         super().leaveEvent(event)
         self.hover(None, None)
-
-    # -- selection
-
-    def set_interval(self, interval: tuple[float, float] | None) -> None:
-        """Select an interval of time, (start, end) in s; None clears the selection."""
-        self.interval = interval
-        for plot in self.plots:
-            plot.selection.setVisible(interval is not None)
-            if interval is not None:
-                plot.selection.setRegion(interval)
-        if interval is None:
-            self.selected.emit()

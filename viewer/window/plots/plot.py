@@ -11,15 +11,15 @@ import numpy as np
 import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore
 
+from viewer.curves import common_name, styled
 from viewer.data.series import Floats, decimated
+from viewer.layout import Curve, PlotSpec
 from viewer.qt import theme
 from viewer.qt.axes import PlainAxis, PowerAxis
 from viewer.qt.titles import ELLIPSIS, Title, compose
 from viewer.qt.titles import Curve as Key
-from viewer.window.layout import Curve, PlotSpec
 from viewer.window.menus.commands import gesture
 from viewer.window.plots.curves import CurvesItem, Frame, Line
-from viewer.window.plots.names import colour_key, common_name, curve_names
 from viewer.window.source import Source, difference
 
 AXIS_WIDTH = 58
@@ -96,6 +96,7 @@ class Drawn:
 
     name    name in the legend
     source  index of the run
+    mark    mark in the legend
     is_reference  whether the curve is the reference of another curve of the plot
     """
 
@@ -104,17 +105,20 @@ class Drawn:
     source: int
     color: str
     dash: tuple[float, ...]
+    mark: str
     is_reference: bool = False
 
 
 class Plot:
     """One plot in a pyqtgraph layout.
 
-    spec  description of the plot's curves and axes
+    spec        description of the plot's curves and axes
+    bottom      whether the plot is the lowest of its column
+    has_dashes  whether more than the first curves are told apart by dashes
     """
 
-    def __init__(self, spec: PlotSpec, bottom: bool) -> None:
-        self.spec = spec
+    def __init__(self, spec: PlotSpec, bottom: bool, has_dashes: bool = False) -> None:
+        self.spec, self._has_dashes = spec, has_dashes
         self.box = PlotBox()
         self.title = Title(AXIS_WIDTH)
         axes = {"left": (PowerAxis if spec.log else PlainAxis)("left"), "bottom": PlainAxis("bottom")}
@@ -166,7 +170,7 @@ class Plot:
         differs  whether the plot shows the difference between each further run and the first run; the curves of the
                  first run are then left out
         """
-        key = (self.spec, len(sources), differs)
+        key = (self.spec, len(sources), differs, id(sources[0].signals.description))
         if self._order is None or self._order[0] != key:
             self._order = key, self._find_order(sources, differs)
         return self._order[1]
@@ -174,20 +178,17 @@ class Plot:
     def _find_order(self, sources: Sequence[Source], differs: bool) -> list[Drawn]:
         found = []
         shown = range(1, len(sources)) if differs and len(sources) > 1 else range(len(sources))
-        names = curve_names(self.spec.curves)
-        places: dict[str, int] = {}
-        for curve in self.spec.curves:
-            places.setdefault(colour_key(curve), len(places))
+        curves = styled(self.spec.curves, sources[0].signals.description)
+        is_live = any(source.live for source in sources)
         for order, source in enumerate(shown):
-            for curve, name in zip(self.spec.curves, names, strict=True):
-                followed = curve.topic.endswith("/reference") and len(self.spec.curves) > 1
-                color = theme.INK if followed else theme.curve_color(places[colour_key(curve)])
-                dash = REFERENCE_DASH if followed else SECOND_DASH if order == 1 else (1.5, 2.0) if order else ()
-                found.append(Drawn(name, curve, source, color, dash, followed))
+            for curve, name, place, followed in curves:
+                color = theme.INK if followed else theme.curve_color(place)
+                own = theme.curve_dash(place if self._has_dashes else 0)
+                dash = REFERENCE_DASH if followed else SECOND_DASH if order == 1 else (1.5, 2.0) if order else own[1]
+                mark = DOTS if followed else "╍╍" if order else own[0]
+                found.append(Drawn(name, curve, source, color, tuple(dash), own[0] if is_live else mark, followed))
         # live curves have no dashes: the references lie below the curves that follow them
-        return (
-            sorted(found, key=lambda each: not each.is_reference) if any(source.live for source in sources) else found
-        )
+        return sorted(found, key=lambda each: not each.is_reference) if is_live else found
 
     def values(self, drawn: Drawn, sources: Sequence[Source], differs: bool) -> tuple[Floats, Floats] | None:
         """(times in s, values) of a curve; None if its run does not have the curve.
@@ -374,8 +375,7 @@ class Plot:
             drawn = sorted(drawn, key=lambda each: each.is_reference)
         several = len({each.source for each in drawn}) > 1
         names = [f"{each.name} ({NO_DATA})" if each.curve in self._missing else each.name for each in drawn]
-        marks = ["━━" if is_live or not each.dash else DOTS if each.is_reference else "╍╍" for each in drawn]
-        keys = [(name, each.color, mark) for name, each, mark in zip(names, drawn, marks, strict=True)]
+        keys = [(name, each.color, each.mark) for name, each in zip(names, drawn, strict=True)]
         if several:
             keys = keys[: len(self.spec.curves)]
         title = self.spec.title or ("drag a field here" if not self.spec.curves else "")

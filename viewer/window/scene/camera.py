@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from viewer.data.series import Floats
+from viewer.layout import Camera
 from viewer.scene.projection import View
-from viewer.window.layout import Camera
 
 DEG_PER_PIXEL = 0.4
 PRESETS = {  # azimuth and elevation, deg

@@ -13,10 +13,10 @@ from pyqtgraph.Qt import QtCore
 from viewer.data.pushes import Push
 from viewer.data.series import Floats, row_at
 from viewer.data.signals import Signals
+from viewer.layout import Camera
 from viewer.qt.picture import EDGE, FAST_EDGE, BodyPicture
 from viewer.scene.projection import View
 from viewer.scene.scene import TRACE_PIECES as STILL_TRACE_PIECES
-from viewer.window.layout import Camera
 from viewer.window.menus.commands import gesture
 from viewer.window.scene.camera import camera_of, orbited, panned, turned, view_of, zoomed
 

@@ -92,10 +92,11 @@ class Playback:
         """
         self.stop()
         source = self.sources[0]
-        series = source.signals.poses or source.signals.series.get("energy")
-        place = None if series is None else row_at(series.times, self.now - source.offset + 1e-9)
-        if series is not None and place is not None:
-            self.seek(float(series.times[max(0, min(len(series.times) - 1, place + count))]) + source.offset)
+        poses = source.signals.poses
+        times = source.signals.times if poses is None else poses.times
+        place = row_at(times, self.now - source.offset + 1e-9)
+        if place is not None:
+            self.seek(float(times[max(0, min(len(times) - 1, place + count))]) + source.offset)
 
     def next_frame(self) -> None:
         """Go to the next recorded pose."""
