@@ -1,37 +1,39 @@
 """Selection and arrangement of the plots of a robot that the user has not chosen one by one.
 
-A panel is a plot of the curves of one field that share a unit. Panels without data are left out.
+A plot has the curves of one field that share a unit. Fields without data are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
 
 from sim_core.support.suggestion import did_you_mean
+from viewer.curves import OF_JOINTS
 from viewer.data.signals import Signals, unit_of
 from viewer.data.store import FORCE, HOLD, ORIENTATION, PLACE
 from viewer.layout import Curve, PlotSpec
 
-NO_DRIVE = "this robot has no actuators"
-NO_OUTPUTS = "this robot has no outputs"
+SMALL = 1e-9  # constraint violation below which its plot is left out when forces or grippers can be shown instead
+NO_VIOLATION = "exactly 0 in every state: no constraints"
 LACKS = {  # reason for which a field has no curve
+    "effort": "this robot has no actuators",
+    "outputs": "this robot has no outputs",
     FORCE: "this robot reports no forces",
     HOLD: "this robot has no grippers",
     PLACE: "this robot has no free joints",
     ORIENTATION: "this robot has no free or spherical joints",
 }
-SMALL = 1e-9  # constraint violation below which its panel is left out when forces or grippers can be shown instead
-NO_VIOLATION = "exactly 0 in every state: no constraints"
 
 
 @dataclass(frozen=True)
 class Field:
     """A field that can be plotted.
 
+    unit   unit of values for which the robot's description gives none
     over   name of another field, such as "reference"; its curves are drawn dashed over the curves of this field
     curve  label of the only curve to draw; "" to draw all curves
     words  labels of the values 0, 1, 2 ..., which the axis shows instead of numbers
@@ -49,37 +51,19 @@ class Field:
 
 
 FIELDS = (
-    Field("position", "Position", "{joint}", over="reference"),
-    Field("velocity", "Velocity", "{joint}/s"),
-    Field("effort", "Effort", "{effort}"),
+    Field("position", "Position", "rad", over="reference"),
+    Field("velocity", "Velocity", "rad/s"),
+    Field("effort", "Effort", "N m"),
     Field("energy", "Energy", "J"),
     Field("phi", "Violation |Φ|", "constraints' units", log=True),
     Field("phidot", "Violation |dΦ/dt|", "constraints' units/s", log=True),
-    Field("outputs", "Outputs", "{output}"),
+    Field("outputs", "Outputs", "SI"),
     Field(FORCE, "Force", "N"),
     Field(HOLD, "Grippers", "state", words=("open", "slides", "grips")),
     Field(PLACE, "Position of free joints", "m"),
     Field(ORIENTATION, "Orientation as quaternion w x y z", "1"),
 )
 COMMON = FIELDS[:6]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One plot: the curves of a field that share a unit.
-
-    only    labels of the curves to draw; None to draw all curves
-    remark  text that is shown instead of curves, if there are none
-    """
-
-    field: Field
-    unit: str
-    only: frozenset[str] | None = None
-    remark: str = ""
-
-    def takes(self, label: str) -> bool:
-        """Whether the curve with this label is drawn in this panel."""
-        return self.only is None or label in self.only
 
 
 def choose_fields(requested: Sequence[str], signals: Signals | None = None) -> tuple[Field, ...]:
@@ -143,110 +127,78 @@ def _default(signals: Signals) -> tuple[Field, ...]:
     return tuple(field for field in COMMON if field.name != "phidot" and (large or field.name != "phi")) + better
 
 
-def arrange(fields: Sequence[Field], signals: Signals, keep_empty: bool) -> tuple[tuple[Panel, ...], str]:
-    """(panels of these fields for a robot, sentence that lists the fields left out).
-
-    keep_empty  whether a field without curves keeps its panel, with a remark
-    """
-    panels: list[Panel] = []
-    if tuple(fields) == COMMON:
-        frames = [field for field in FIELDS if field.name in (PLACE, ORIENTATION) and signals.labels(field.name)]
-        fields = (*frames, *_default(signals))
-    for per_joint, run in groupby(fields, key=lambda field: field.unit.startswith("{joint}")):
-        found = [panel for field in run for panel in _of_field(field, signals)]
-        if per_joint:  # position and velocity in m below position and velocity in rad
-            order = list(dict.fromkeys(panel.only for panel in found))
-            found.sort(key=lambda panel: order.index(panel.only))
-        panels += found
-    shown = [panel for panel in panels if keep_empty or not panel.remark]
-    left_out = dict.fromkeys(
-        f"{panel.field.title.split()[0].lower()} ({panel.remark})" for panel in panels if panel not in shown
-    )
-    return tuple(shown), f"not plotted: {', '.join(left_out)}" if left_out else ""
-
-
-def _of_field(field: Field, signals: Signals) -> list[Panel]:
-    panels = _whole_field(field, signals)
-    if not field.curve:
-        return panels
-    of_it = next((panel for panel in panels if panel.takes(field.curve)), panels[0])
-    return [replace(of_it, only=frozenset([field.curve]))]
-
-
-def _whole_field(field: Field, signals: Signals) -> list[Panel]:
-    description = signals.description
-    if (lacks := LACKS.get(field.name)) is not None:
-        there = signals.states == 0 or signals.labels(field.name)
-        return [Panel(field, field.unit) if there else Panel(field, field.unit, frozenset(), lacks)]
-    if field.name in ("phi", "phidot"):
-        if signals.violated or signals.states == 0:
-            return [Panel(field, field.unit)]
-        return [Panel(field, field.unit, frozenset(), NO_VIOLATION)]
-    if "{" not in field.unit:
-        return [Panel(field, field.unit)]
-    if description is None or (field.name == "outputs" and len(description.outputs) != len(description.output_units)):
-        return [Panel(field, field.unit.format(joint="rad", effort="N m", output="SI"))]
-    if field.name == "effort":
-        if not description.actuators:
-            return [Panel(field, "N m", frozenset(), NO_DRIVE)]
-        units = [(name, one.unit) for one in description.actuators for name in (one.joint, one.name)]
-    elif field.name == "outputs":
-        if not description.outputs:
-            return [Panel(field, "SI", frozenset(), NO_OUTPUTS)]
-        named = zip(description.outputs, description.output_units, strict=True)
-        units = [(name, unit or "SI") for name, unit in named]
-    else:
-        units = [(joint.name, joint.unit) for joint in description.joints]
-        units += [(one.name, _of_joint(one.unit)) for one in description.actuators]
-    measured = signals.labels(field.name)  # a switch, for one, is commanded but in no state
-    return _by_unit(field, [(name, unit) for name, unit in units if not measured or name in measured])
-
-
-def _of_joint(effort: str) -> str:
-    """Unit of the position of an actuator without a joint, from the unit `effort` of its effort: "m" for N, otherwise
-    "rad".
-    """
-    return "m" if effort == "N" else "rad"
-
-
-def _by_unit(field: Field, units: Iterable[tuple[str, str]]) -> list[Panel]:
-    known: dict[str, str] = {}
-    for name, unit in units:
-        known.setdefault(name, unit)
-    return [
-        Panel(
-            field,
-            field.unit.format(joint=unit, effort=unit, output=unit),
-            frozenset(n for n in known if known[n] == unit),
-        )
-        for unit in dict.fromkeys(known.values())
-    ]
-
-
 def default_plots(
     fields: Sequence[Field], signals: Signals, keep_empty: bool, is_live: bool = False
 ) -> tuple[tuple[PlotSpec, ...], str]:
     """(plots of these fields for a robot, sentence that lists the fields left out).
 
-    keep_empty  whether a field without curves keeps its plot
+    keep_empty  whether a field without curves keeps its plot, with the reason in its title
     is_live     whether topics that are not there may still come
 
     Raises ValueError with a one-line message for a topic or field that a recording does not have.
     """
     plots = [plot for field in fields if field.is_topic for plot in _of_topic(field.name, signals, is_live)]
-    of_state = tuple(field for field in fields if not field.is_topic)
-    panels, left_out = arrange(of_state, signals, keep_empty) if of_state else ((), "")
-    for panel in panels:
-        field = panel.field
-        labels = [field.curve] if field.curve else [each for each in signals.labels(field.name) if panel.takes(each)]
-        names = [field.name if label == field.name else f"{field.name}.{label}" for label in labels]
-        curves = [Curve(signals.topic_of(field.name), name) for name in names]
+    chosen = [field for field in fields if not field.is_topic]
+    if tuple(fields) == COMMON:
+        frames = [field for field in FIELDS if field.name in (PLACE, ORIENTATION) and signals.labels(field.name)]
+        chosen = [*frames, *_default(signals)]
+    left_out: list[str] = []
+    for per_joint, run in groupby(chosen, key=lambda field: field.name in ("position", "velocity")):
+        found: list[PlotSpec] = []
+        for field in run:
+            if not (reason := _reason(field, signals)):
+                found += _of_field(field, signals)
+            elif keep_empty:
+                found.append(PlotSpec((), f"{field.title}  ({reason})", field.unit, field.log, words=field.words))
+            else:
+                left_out.append(f"{field.title.split()[0].lower()} ({reason})")
+        if per_joint:  # position and velocity in m below position and velocity in rad
+            order = list(dict.fromkeys(map(_joints_of, found)))
+            found.sort(key=lambda spec: order.index(_joints_of(spec)))
+        plots += found
+    return tuple(plots), f"not plotted: {', '.join(dict.fromkeys(left_out))}" if left_out else ""
+
+
+def _reason(field: Field, signals: Signals) -> str:
+    """Reason for which a field has nothing to plot; "" if it has something, or may have it when states arrive."""
+    if signals.states == 0:
+        return ""
+    if field.name in ("phi", "phidot"):
+        return "" if signals.violated else NO_VIOLATION
+    description = signals.description
+    is_lacking = not signals.labels(field.name) or (
+        field.name == "effort" and description is not None and not description.actuators
+    )
+    return LACKS.get(field.name, "") if is_lacking else ""
+
+
+def _of_field(field: Field, signals: Signals) -> list[PlotSpec]:
+    """Plots of a field, one for each unit of its values."""
+    topic, labels = signals.topic_of(field.name), signals.labels(field.name)
+    if not labels and not field.curve:
+        return [] if signals.states else [PlotSpec((), field.title, field.unit, field.log, words=field.words)]
+    units: dict[str, str] = {}
+    for label in labels:
+        name = field.name if label == field.name else f"{field.name}.{label}"
+        unit = unit_of(signals, topic, name)
+        # what is no joint and no actuator of the robot has no unit, and no effort without an actuator
+        if unit or signals.description is None or field.name not in OF_JOINTS:
+            units[name] = unit or field.unit
+    if field.curve:
+        units = {f"{field.name}.{field.curve}": units.get(f"{field.name}.{field.curve}", field.unit)}
+    plots = []
+    for unit in dict.fromkeys(units.values()):
+        names = [name for name in units if units[name] == unit]
+        curves = [Curve(topic, name) for name in names]
         if field.over:
             followed = signals.store.fields(f"{signals.robot}/{field.over}")
             curves += [Curve(f"{signals.robot}/{field.over}", name) for name in followed if name in names]
-        title = field.title + (f"  ({panel.remark})" if panel.remark else "")
-        plots.append(PlotSpec(tuple(curves), title, panel.unit, field.log, words=field.words))
-    return tuple(plots), left_out
+        plots.append(PlotSpec(tuple(curves), field.title, unit, field.log, words=field.words))
+    return plots
+
+
+def _joints_of(spec: PlotSpec) -> frozenset[str]:
+    return frozenset(curve.field.partition(".")[2] for curve in spec.curves)
 
 
 def _of_topic(text: str, signals: Signals, is_live: bool) -> list[PlotSpec]:

@@ -27,7 +27,7 @@ from viewer.recorded import read_signals
 from viewer.request import Request
 from viewer.scene.bodies import Outline
 from viewer.scene.projection import check_plane
-from viewer.scene.scene import BODY, Frame, Key, Scene, floor, limits, plane_letters, view_text
+from viewer.scene.scene import BODY, Frame, Key, Scene, floor, limits, plane_letters, shortened, view_text
 
 WIDTH, HEIGHT, DPI = 1600, 1000, 100  # pixels, and pixels per inch
 POINT = 72.0 / DPI  # points per pixel
@@ -36,7 +36,6 @@ AXIS_LEFT, AXIS_TOP, AXIS_BOTTOM = 66, 46, 24  # pixels around a plot for its nu
 TIME = 20  # height of the time axis's name, pixels
 LETTER = 7.0  # width of a letter in a legend, pixels
 KEY_MARK = 42  # width of a legend's mark and of the gap to the next entry, pixels
-MOST_NAMED = 12  # most bodies that the legend names; a larger number is only counted
 WIDE_COLUMNS = 4
 MOST_CHANGES = 60  # most vertical lines in a plot
 POINTS = 2400  # points drawn per curve
@@ -163,7 +162,7 @@ class _Page:
         ground = None if view.planar else floor(view, skeleton.gravity, cloud, scene.is_covered(cloud))
         held = view.project(cloud)[:, :2]
         frame_box = limits(held if ground is None else np.concatenate([held, ground.triad.reshape(-1, 2)]))
-        keys = _few(scene.keys(signals, lambda spots: _any_inside(spots, frame_box)))
+        keys = shortened(scene.keys(signals, lambda spots: _any_inside(spots, frame_box)))
         rows = self._legend(left, bottom + height, width, keys)
         numbers = (AXIS_LEFT, AXIS_BOTTOM + 12.0) if view.planar else (0.0, 0.0)
         high = height - rows * KEY_ROW - CAPTION - 8.0 - numbers[1]
@@ -325,17 +324,6 @@ def _rows(keys: Sequence[Key], width: float) -> int:
             x, rows = 0.0, rows + 1
         x += taken
     return rows
-
-
-def _few(keys: Sequence[Key]) -> list[Key]:
-    """Legend entries to draw.
-
-    If there are more than MOST_NAMED bodies, a single entry with the number of bodies replaces their entries.
-    """
-    bodies = [key for key in keys if key[0] == BODY]
-    if len(bodies) <= MOST_NAMED:
-        return list(keys)
-    return [(BODY, f"{len(bodies)} bodies", palette.MUTED), *(key for key in keys if key[0] != BODY)]
 
 
 def _any_inside(spots: Floats, box: Box) -> bool:

@@ -16,8 +16,8 @@ from nodes.messages import (
 )
 from viewer.curves import colour_places
 from viewer.data.signals import Signals
-from viewer.layout import Curve
-from viewer.panels import Panel, arrange, check_curves, choose_fields, default_plots
+from viewer.layout import Curve, PlotSpec
+from viewer.panels import check_curves, choose_fields, default_plots
 
 SLIDES, TURNS = JointDescription(name="cart", unit="m"), JointDescription(name="pole", unit="rad")
 
@@ -45,28 +45,32 @@ def last(signals: Signals, field: str) -> list[float]:
     return [values(signals, field, label)[-1] for label in signals.labels(field)]
 
 
-def shown(panels: tuple[Panel, ...]) -> list[str]:
-    return [f"{panel.field.name} {panel.unit}" for panel in panels]
+def shown(specs: tuple[PlotSpec, ...]) -> list[str]:
+    return [f"{spec.title} {spec.unit}" for spec in specs]
+
+
+def curves(specs: tuple[PlotSpec, ...]) -> list[list[str]]:
+    return [[curve.field for curve in spec.curves] for spec in specs]
 
 
 def test_metres_and_radians_never_share_an_axis() -> None:
-    panels, left_out = arrange(choose_fields([]), robot([SLIDES, TURNS], ["cart", "pole"]), keep_empty=False)
-    assert shown(panels)[:6] == [
-        "position m",
-        "velocity m/s",
-        "position rad",
-        "velocity rad/s",
-        "effort N",
-        "effort N m",
+    specs, left_out = default_plots(choose_fields([]), robot([SLIDES, TURNS], ["cart", "pole"]), keep_empty=False)
+    assert shown(specs)[:6] == [
+        "Position m",
+        "Velocity m/s",
+        "Position rad",
+        "Velocity rad/s",
+        "Effort N",
+        "Effort N m",
     ]
-    assert [panel.only for panel in panels[:4]] == [{"cart"}, {"cart"}, {"pole"}, {"pole"}]
+    assert curves(specs[:4]) == [["position.cart"], ["velocity.cart"], ["position.pole"], ["velocity.pole"]]
     assert left_out == ""
 
 
 def test_joints_of_one_unit_share_a_panel_and_undriven_ones_have_no_effort() -> None:
-    panels, _ = arrange(choose_fields([]), robot([TURNS, JointDescription(name="arm")], ["arm"]), keep_empty=False)
-    assert shown(panels)[:3] == ["position rad", "velocity rad/s", "effort N m"]
-    assert [panel.takes("pole") for panel in panels[:3]] == [True, True, False]
+    specs, _ = default_plots(choose_fields([]), robot([TURNS, JointDescription(name="arm")], ["arm"]), keep_empty=False)
+    assert shown(specs)[:3] == ["Position rad", "Velocity rad/s", "Effort N m"]
+    assert [len(fields) for fields in curves(specs[:3])] == [2, 2, 1]
 
 
 def test_free_and_spherical_joints_have_plots_of_position_in_metres_and_of_the_quaternion() -> None:
@@ -75,41 +79,41 @@ def test_free_and_spherical_joints_have_plots_of_position_in_metres_and_of_the_q
     for tick in range(3):
         base, ball = [0.1 * tick, 0.0, 0.5, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.6, 0.8, 0.0, 0.0]
         signals.add([("it/state", RobotState(timestamp=1.0 + tick, frames=[*base, *ball]))])
-    panels, left_out = arrange(choose_fields([]), signals, keep_empty=False)
-    assert shown(panels)[:2] == ["place m", "orientation 1"]
+    specs, left_out = default_plots(choose_fields([]), signals, keep_empty=False)
+    assert shown(specs)[:2] == ["Position of free joints m", "Orientation as quaternion w x y z 1"]
     assert signals.labels("place") == ["base x", "base y", "base z"]  # the points of a spherical joint coincide
     assert last(signals, "place") == [0.2, 0.0, 0.5]
     assert signals.labels("orientation") == [f"{name} q{part}" for name in ("base", "ball") for part in "wxyz"]
     assert last(signals, "orientation") == [1.0, 0.0, 0.0, 0.0, 0.6, 0.8, 0.0, 0.0]
-    panels, left_out = arrange(choose_fields(["place"]), robot([TURNS], ["pole"]), keep_empty=False)
-    assert (panels, left_out) == ((), "not plotted: position (this robot has no free joints)")
+    specs, left_out = default_plots(choose_fields(["place"]), robot([TURNS], ["pole"]), keep_empty=False)
+    assert (specs, left_out) == ((), "not plotted: position (this robot has no free joints)")
 
 
 def test_a_violation_that_is_always_exactly_zero_has_no_panel() -> None:
-    panels, left_out = arrange(choose_fields([]), robot([TURNS], ["pole"], phi=0.0), keep_empty=False)
-    assert shown(panels) == ["position rad", "velocity rad/s", "effort N m", "energy J"]
+    specs, left_out = default_plots(choose_fields([]), robot([TURNS], ["pole"], phi=0.0), keep_empty=False)
+    assert shown(specs) == ["Position rad", "Velocity rad/s", "Effort N m", "Energy J"]
     assert left_out == "not plotted: violation (exactly 0 in every state: no constraints)"
 
 
 def test_a_violation_that_ever_was_keeps_its_panel() -> None:
     signals = robot([TURNS], ["pole"], phi=1e-16)
     signals.add([("it/state", RobotState(timestamp=0.0, name=["pole"], position=[0.0]))])
-    assert "phi constraints' units" in shown(arrange(choose_fields([]), signals, keep_empty=False)[0])
+    assert "Violation |Φ| constraints' units" in shown(default_plots(choose_fields([]), signals, keep_empty=False)[0])
 
 
 def test_a_robot_without_actuators_has_no_effort() -> None:
-    panels, left_out = arrange(choose_fields([]), robot([TURNS], []), keep_empty=False)
-    assert shown(panels)[2] == "energy J"
+    specs, left_out = default_plots(choose_fields([]), robot([TURNS], []), keep_empty=False)
+    assert shown(specs)[2] == "Energy J"
     assert left_out == "not plotted: effort (this robot has no actuators)"
 
 
 def test_fields_that_were_asked_for_stay_and_say_why_they_are_empty() -> None:
-    panels, left_out = arrange(choose_fields(["effort", "phi"]), robot([TURNS], [], phi=0.0), keep_empty=True)
-    assert [panel.remark for panel in panels] == [
-        "this robot has no actuators",
-        "exactly 0 in every state: no constraints",
+    specs, left_out = default_plots(choose_fields(["effort", "phi"]), robot([TURNS], [], phi=0.0), keep_empty=True)
+    assert [spec.title for spec in specs] == [
+        "Effort  (this robot has no actuators)",
+        "Violation |Φ|  (exactly 0 in every state: no constraints)",
     ]
-    assert not any(panel.takes("pole") or panel.takes("phi") for panel in panels)
+    assert curves(specs) == [[], []]
     assert left_out == ""
 
 
@@ -117,7 +121,7 @@ def test_what_no_state_tells_of_has_no_panel() -> None:
     signals = robot([TURNS], ["pole"])
     assert signals.description is not None
     signals.description.actuators.append(ActuatorDescription(name="grip", joint="", unit="1"))
-    assert shown(arrange(choose_fields(["effort"]), signals, keep_empty=False)[0]) == ["effort N m"]
+    assert shown(default_plots(choose_fields(["effort"]), signals, keep_empty=False)[0]) == ["Effort N m"]
 
 
 def climber(phi: float) -> Signals:
@@ -143,10 +147,10 @@ def climber(phi: float) -> Signals:
 
 
 def test_forces_and_grippers_take_the_place_of_violations_that_are_small() -> None:
-    names = [panel.field.name for panel in arrange(choose_fields([]), climber(1e-12), keep_empty=False)[0]]
-    assert names == ["position", "velocity", "energy", "force", "hold"]
-    names = [panel.field.name for panel in arrange(choose_fields([]), climber(1e-6), keep_empty=False)[0]]
-    assert names == ["position", "velocity", "energy", "phi", "force", "hold"]
+    names = [spec.title for spec in default_plots(choose_fields([]), climber(1e-12), keep_empty=False)[0]]
+    assert names == ["Position", "Velocity", "Energy", "Force", "Grippers"]
+    names = [spec.title for spec in default_plots(choose_fields([]), climber(1e-6), keep_empty=False)[0]]
+    assert names == ["Position", "Velocity", "Energy", "Violation |Φ|", "Force", "Grippers"]
 
 
 def test_a_force_is_plotted_by_its_size_and_a_gripper_by_what_it_does() -> None:
@@ -155,20 +159,17 @@ def test_a_force_is_plotted_by_its_size_and_a_gripper_by_what_it_does() -> None:
     assert values(signals, "force", "paw") == [5.0, 2.0, 0.0]
     assert values(signals, "hold", "paw") == [2.0, 1.0, 0.0]
     assert robot([TURNS], []).labels("force") == []
-    (panel,), _ = arrange(choose_fields(["hold"]), robot([TURNS], []), keep_empty=True)
-    assert panel.remark == "this robot has no grippers"
+    (spec,), _ = default_plots(choose_fields(["hold"]), robot([TURNS], []), keep_empty=True)
+    assert spec.title == "Grippers  (this robot has no grippers)"
 
 
 def test_one_curve_is_plotted_by_name_and_a_misspelt_one_is_told_what_was_meant() -> None:
     signals = climber(0.0)
     fields = choose_fields(["outputs.along", "position.pole", "force.paw"])
     check_curves(fields, signals)
-    panels, _ = arrange(fields, signals, keep_empty=True)
-    assert [(panel.field.name, panel.unit, panel.only) for panel in panels] == [
-        ("outputs", "1", {"along"}),
-        ("position", "rad", {"pole"}),
-        ("force", "N", {"paw"}),
-    ]
+    specs, _ = default_plots(fields, signals, keep_empty=True)
+    assert [spec.unit for spec in specs] == ["1", "rad", "N"]
+    assert curves(specs) == [["outputs.along"], ["position.pole"], ["force.paw"]]
     with pytest.raises(ValueError, match=r"field 'outputs' has no curve 'alon'; did you mean 'outputs.along'\?"):
         check_curves(choose_fields(["outputs.alon"]), signals)
     with pytest.raises(ValueError, match=r"FIELD\.CURVE for a single curve, such as outputs\.along, or TOPIC"):
@@ -181,8 +182,7 @@ def test_one_curve_is_plotted_by_name_and_a_misspelt_one_is_told_what_was_meant(
 
 def test_plots_name_their_curves_and_a_joint_has_one_colour_in_all_of_them() -> None:
     specs, _ = default_plots(choose_fields([]), robot([SLIDES, TURNS], []), keep_empty=False)
-    fields = [[curve.field for curve in spec.curves] for spec in specs]
-    assert fields[:5] == [["position.cart"], ["velocity.cart"], ["position.pole"], ["velocity.pole"], ["energy"]]
+    assert curves(specs)[:5] == [["position.cart"], ["velocity.cart"], ["position.pole"], ["velocity.pole"], ["energy"]]
     joints = ["cart", "pole"]
     places = [list(colour_places(spec.curves, joints).values()) for spec in specs[:4]]
     assert places == [[0], [0], [1], [1]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ from viewer.data.signals import Signals
 from viewer.data.store import FORCE
 from viewer.scene.bodies import Outline, Skeleton, evenly_along
 from viewer.scene.grippers import GripperMarks, marks
-from viewer.scene.overlay import LONGEST_ARROW, STANDS, SceneOverlay, around, arrow, ends, lines, words
+from viewer.scene.overlay import LONGEST_ARROW, STANDS, Force, SceneOverlay, around, arrow, ends, lines, words
 from viewer.scene.projection import PoseBounds, View, choose_view
 from viewer.scene.pushes import acting, force_of, outline_at
 
@@ -33,6 +33,7 @@ SURVEYED = 400  # poses used to choose the view and its limits
 SURVEYED_LINES = 60
 FEW, KEPT_SURVEYS = 8, 60  # poses of a survey that looks at the latest only, and such surveys that are kept
 BODY = "●"  # mark of a body in a legend
+MOST_NAMED = 12  # most bodies that a legend names; a larger number is only counted
 WIDE = 1.8  # ratio of width to height above which the picture spans the whole width
 SHARES = (0.38, 0.54)  # least and largest share of the window that the picture takes
 TRACE_POINTS = 3000
@@ -230,10 +231,10 @@ class Scene:
             bodies.sort(key=lambda outline: round(outline.depth, 6))  # a stable sort: equal depths keep their order
             outputs = signals.outputs_at(time, self._outputs)
             over = [*self._grippers(p_WB, R_WB, outputs, view), *over]
-            arrows, labels = self._arrows(p_WB, R_WB, outputs, view)
-            over += arrows
-            pushes, numbers = self._pushes(signals, time, p_WB, R_WB, view)
-            over, labels = [*over, *pushes], [*labels, *numbers]
+            for force, scale, text in self._forces(signals, time, p_WB, R_WB, outputs):
+                if parts := arrow(force, view, scale, self.size):
+                    over += parts
+                    labels.append(Label(text, force.color, parts[0].corners[0], parts[-1].corners[1]))
         layers.append((bodies, 1.0))
         measured = self._measured(signals, time, view)
         in_front: list[Layer] = [(measured, MEASURED_OPACITY)] if measured else []
@@ -241,24 +242,24 @@ class Scene:
         breaks = np.unique(np.searchsorted(times[::stride], middles)).tolist()
         return Frame(behind, self._fading(paths, breaks), layers, [*in_front, (over, 1.0)], labels)
 
-    def _pushes(
-        self, signals: Signals, time: float, p_WB: Floats, R_WB: Floats, view: View
-    ) -> tuple[list[Outline], list[Label]]:
-        """(arrows of the pushes to show and of the push that is being drawn with the mouse, labels of these arrows)."""
-        largest = max((float(np.linalg.norm(push.newton)) for push in signals.pushes), default=0.0)
-        scale = LONGEST_ARROW * self.size / largest if largest > 0.0 else 0.0
-        shown = [(push, scale) for push in acting(signals.pushes, time)]
+    def _forces(
+        self, signals: Signals, time: float, p_WB: Floats, R_WB: Floats, outputs: dict[str, float]
+    ) -> Iterator[tuple[Force, float, str]]:
+        """Yield (force, scale of its arrow in m/N, text at its tip) of forces, then of pushes and of a drawn push."""
+
+        def scale(largest: float) -> float:
+            return LONGEST_ARROW * self.size / largest if largest > 0.0 else 0.0
+
+        for force in self._stage.forces(p_WB, R_WB, outputs):
+            newton = float(np.linalg.norm(force.newton))
+            yield force, scale(self._largest_force), f"{words(force.name)} {newton:.0f} N"
+        of_pushes = scale(max((float(np.linalg.norm(push.newton)) for push in signals.pushes), default=0.0))
+        shown = [(push, of_pushes) for push in acting(signals.pushes, time)]
         shown += [self.preview] if self.preview is not None else []
         names = [] if signals.description is None else [body.name for body in signals.description.bodies]
-        found: list[Outline] = []
-        labels = []
         for push, each in shown:
-            force = force_of(push, names, p_WB, R_WB)
-            if force is not None and (parts := arrow(force, view, each, self.size)):
-                found += parts
-                text = f"{float(np.linalg.norm(force.newton)):.3g} N"
-                labels.append(Label(text, force.color, parts[0].corners[0], parts[-1].corners[1]))
-        return found, labels
+            if (pushing := force_of(push, names, p_WB, R_WB)) is not None:
+                yield pushing, each, f"{float(np.linalg.norm(pushing.newton)):.3g} N"
 
     def grab(self, x: float, y: float, near: float) -> tuple[int, Floats] | None:
         """(index of the foremost body at the point (x, y), m, of the drawing plane, this point in the body's frame, m).
@@ -293,20 +294,6 @@ class Scene:
                 color, radius = self.skeleton.colors[hold.body], self.skeleton.radius(hold.body)
                 found += marks(hold, view, color, radius, self.size)
         return found
-
-    def _arrows(
-        self, p_WB: Floats, R_WB: Floats, outputs: dict[str, float], view: View
-    ) -> tuple[list[Outline], list[Label]]:
-        """(outlines of the arrows of forces, labels beyond the arrows' tips with name and magnitude in N)."""
-        scale = LONGEST_ARROW * self.size / self._largest_force if self._largest_force > 0.0 else 0.0
-        found: list[Outline] = []
-        labels = []
-        for force in self._stage.forces(p_WB, R_WB, outputs):
-            if parts := arrow(force, view, scale, self.size):
-                found += parts
-                text = f"{words(force.name)} {float(np.linalg.norm(force.newton)):.0f} N"
-                labels.append(Label(text, force.color, parts[0].corners[0], parts[-1].corners[1]))
-        return found, labels
 
     def keys(self, signals: Signals, is_inside: Callable[[Floats], bool]) -> list[Key]:
         """Legend entries (mark, name, colour) of bodies, lines, springs, forces and grippers.
@@ -411,6 +398,14 @@ def _unstacked(outlines: list[Outline], layers: Sequence[Layer]) -> list[Outline
             outline = outline._replace(hollow=True)
         found.append(outline)
     return found
+
+
+def shortened(keys: Sequence[Key]) -> list[Key]:
+    """Legend entries to draw: one with the number of bodies in place of more than MOST_NAMED bodies."""
+    bodies = [key for key in keys if key[0] == BODY]
+    if len(bodies) <= MOST_NAMED:
+        return list(keys)
+    return [(BODY, f"{len(bodies)} bodies", palette.MUTED), *(key for key in keys if key[0] != BODY)]
 
 
 def body_names(description: Description) -> Sequence[tuple[str, str]]:

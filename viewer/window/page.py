@@ -11,9 +11,8 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtWidgets
 
-from viewer.scene.scene import BODY, Key
+from viewer.scene.scene import Key, shortened
 
-MOST_NAMED = 12  # most bodies that the legend names
 SMALLEST_SCENE = (200, 150)  # pixels
 CLOCK_MARGIN = 12  # pixels beside the time
 
@@ -98,14 +97,8 @@ class Page(QtWidgets.QWidget):
             self.clock.setFixedSize(width, self.clock.sizeHint().height())
 
     def show_legend(self, keys: Sequence[Key]) -> None:
-        """Show the legend of the scene.
-
-        If there are more than MOST_NAMED bodies, the legend has the number of bodies instead of their names.
-        """
-        bodies = [key for key in keys if key[0] == BODY]
-        entries = [] if len(bodies) <= MOST_NAMED else [f"{len(bodies)} bodies"]
-        entries += [key_html(*key) for key in keys if not entries or key[0] != BODY]
-        _set(self.legend, "&nbsp;&nbsp; ".join(entries))
+        """Show the legend of the scene."""
+        _set(self.legend, "&nbsp;&nbsp; ".join(key_html(*key) for key in shortened(keys)))
 
     def show_caption(self, text: str) -> None:
         """Show the sentence below the scene."""

@@ -75,15 +75,13 @@ class ParameterPanel(QtWidgets.QWidget):
         self.tree.setColumnWidth(0, max(LEAST_NAME, min(self.tree.columnWidth(0), room)))
         self._filling = False
         count = sum(len(each) for each in values.values())
-        self.message.setStyleSheet("")
-        self.message.setText("" if count else "no node of this launch has parameters")
+        self._tell("" if count else "no node of this launch has parameters")
 
     def forget(self) -> None:
         """Remove the parameters, which are of a launch that has ended."""
         self._values, self._limits = {}, {}
         self.tree.clear()
-        self.message.setStyleSheet("")
-        self.message.setText(WAITING)
+        self._tell(WAITING)
 
     def item(self, node: str, key: str) -> Any:
         """The tree row of a parameter; None for an unknown parameter."""
@@ -99,8 +97,7 @@ class ParameterPanel(QtWidgets.QWidget):
         place = None if item is None else item.data(0, PLACE)
         if place is not None and not self._filling:
             limits = " ".join(filter(None, (item.text(3), item.text(2))))
-            self.message.setStyleSheet("")
-            self.message.setText(f"{place[0]}.{place[1]}" + (f": {limits}" if limits else ""))
+            self._tell(f"{place[0]}.{place[1]}" + (f": {limits}" if limits else ""))
 
     def _on_double_click(self, item: Any, column: int) -> None:
         if item.data(0, PLACE) is not None and column == VALUE:
@@ -141,13 +138,15 @@ class ParameterPanel(QtWidgets.QWidget):
             return
         self._values[node] = now
         self._write(item, now[key])
-        self.message.setStyleSheet("")
-        self.message.setText(f"{node}.{key} = {value_text(now[key])}")
+        self._tell(f"{node}.{key} = {value_text(now[key])}")
 
     def _refuse(self, item: Any, before: Any, text: str) -> None:
         """Show the value `before` of a parameter again, and the reason `text` for which another value was refused."""
         self._write(item, before)
-        self.message.setStyleSheet(f"color: {theme.ALARM}")
+        self._tell(text, f"color: {theme.ALARM}")
+
+    def _tell(self, text: str, style: str = "") -> None:
+        self.message.setStyleSheet(style)
         self.message.setText(text)
 
     def _write(self, item: Any, value: Any) -> None:

@@ -217,8 +217,7 @@ class SteeringPanel(QtWidgets.QWidget):
         if missing or not answers:
             self.show_failure(f"not released: {', '.join(missing) or 'no node answers'}")
             return
-        self.message.setStyleSheet("")
-        self.message.setText("stop released: " + ", ".join(each.node for each in answers))
+        self.show_message("stop released: " + ", ".join(each.node for each in answers))
 
     def record(self) -> None:
         """Ask for a file and record all topics to it. If a recording is running, end it instead."""
@@ -238,8 +237,7 @@ class SteeringPanel(QtWidgets.QWidget):
         self.recording = ArmswingProcess(["record", "--output", path, "--force", "--domain", domain], self)
         self.recording.ended.connect(self._on_recorded)
         self.record_button.setText("End the recording")
-        self.message.setStyleSheet("")
-        self.message.setText(f"recording to {path}")
+        self.show_message(f"recording to {path}")
 
     def _on_recorded(self, code: int, line: str) -> None:
         self.recording = None
@@ -248,8 +246,7 @@ class SteeringPanel(QtWidgets.QWidget):
         if code not in (0, 130):
             self.show_failure(line.removeprefix("armswing: ") or f"the recording ended with exit code {code}")
             return
-        self.message.setStyleSheet("")
-        self.message.setText(f"wrote {self._file}")
+        self.show_message(f"wrote {self._file}")
 
     def close_recording(self) -> None:
         """If a recording is running, end it and wait until its file is closed."""
