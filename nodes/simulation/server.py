@@ -6,38 +6,23 @@ process) or by the event loop over sockets (modes realtime and fast).
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-
-import msgspec
 
 from nodes.hosting.outgoing import EncodedMessage, Out
 from nodes.hosting.timing.clock import Durations
 from nodes.messages import Event
-from nodes.messages.protocol import NOTHING_STOPPED, RELEASED
-from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN, Plan, joined
+from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN, Plan
 from nodes.simulation.commands import CommandHandler
 from nodes.simulation.monitoring.monitors import RealTimeFactor
 from nodes.simulation.restart.snapshots import NEVER, LinksState, next_snapshot
 from nodes.simulation.robot import RobotSimulation
-from nodes.simulation.services import SERVICES, known_names
+from nodes.simulation.services import Services
+from nodes.simulation.status import merged_status
 from nodes.transport.rejections import RejectionLog
 from sim_core.simulation import Simulation
-from sim_core.support.suggestion import did_you_mean
 from sim_core.system import System
-
-# how the status of several robots is made from those of each: the largest value, the sum, the first that is not empty,
-# a table or a list of names with namespaces
-LARGEST = (
-    *("peak_phi", "peak_phidot", "substeps", "peak_solve_residual", "energy_drift", "largest_departure"),
-    *("round_trip_p50_s", "round_trip_p99_s", "round_trip_max_s"),
-)
-SUMS = ("energy", "watchdog_trips")
-FIRST = ("step_too_large", "energy_departure", "safe_since", "emergency_stop")
-TABLES = ("milestones", "loads", "beyond_limits", "beyond_velocity_limits", "commands_taken", "commands_refused")
-LISTS = ("granted", "by_hand")
 
 
 class SimServer:
@@ -46,7 +31,8 @@ class SimServer:
     Services act on all robots. In a plan whose robots have namespaces, the name of a parameter begins with its
     namespace, as in "left/arm_damping", and the services `snapshot` and `describe` return a table {namespace: result}.
 
-    robots      the simulations of the robots
+    by_namespace  {namespace: simulation of a robot}
+    robots        the simulations of the robots
     refusals    log that counts the rejected commands
     steps_left  number of time steps still to take while paused, requested by the service `step`
     speed       simulated seconds per wall second, in mode realtime
@@ -61,8 +47,8 @@ class SimServer:
         self.plan = plan
         self.refusals = RejectionLog(self.name)
         views = plan.views if plan.simulations else [plan]
-        self._robots = {v.sim.namespace: RobotSimulation(v, self.refusals, wall_clock, assembled) for v in views}
-        self.robots = list(self._robots.values())
+        self.by_namespace = {v.sim.namespace: RobotSimulation(v, self.refusals, wall_clock, assembled) for v in views}
+        self.robots = list(self.by_namespace.values())
         self.simulation: Simulation = self.robots[0].simulation  # keeps the time of all
         self._phase = "paused"  # or "running" or "stopped"
         self._pause_requested = False
@@ -72,24 +58,8 @@ class SimServer:
         self.pace = RealTimeFactor()
         self._duration_s = views[0].duration_s
         self._last_tick = None if self._duration_s is None else round(self._duration_s / plan.sim.step_s)
-        self._services: dict[str, Callable[..., Any]] = {
-            "pause": self._pause,
-            "resume": self._resume,
-            "step": self._take_steps,
-            "speed": self._set_speed,
-            "push": self._push,
-            "hand_command": self._hand_command,
-            "give_back": self._give_back,
-            "take_over": self._take_over,
-            "reset": self._reset,
-            "estop": self._emergency_stop,
-            "release": self._release,
-            "snapshot": lambda: self._of_each(RobotSimulation.snapshot),
-            "restore": self._restore,
-            "describe": lambda: self._of_each(lambda robot: msgspec.to_builtins(robot.messages.description)),
-            "get_parameters": lambda: self._by_full_name(lambda robot: robot.simulation.parameters),
-            "describe_parameters": lambda: self._by_full_name(RobotSimulation.parameter_limits),
-        }
+        run = {"pause": self.pause, "resume": self.resume, "step": self.take_steps, "speed": self.set_speed}
+        self._services = Services(plan, self.by_namespace, run, self.jumped)
 
     @property
     def out(self) -> Out:
@@ -156,7 +126,7 @@ class SimServer:
             return f"duration_s = {self._duration_s:g} is over"
         if self._phase != "running":
             return ""
-        safe = {name: robot.commands.detail for name, robot in self._robots.items() if robot.commands.safe}
+        safe = {name: robot.commands.detail for name, robot in self.by_namespace.items() if robot.commands.safe}
         return "; ".join(f"{name}: {line}" if name else line for name, line in safe.items())
 
     @property
@@ -243,33 +213,36 @@ class SimServer:
             )
         steps_left = self.steps_left
         self.robots[0].restart(state, stamps)
-        self._jumped()
+        self.jumped()
         self.steps_left = steps_left + ahead if steps_left else 0
 
     def repeat(self, action: Event) -> None:
         """Repeat an action of a user in the recorded run, see `RobotSimulation.repeat`."""
         self.robots[0].repeat(action)
 
-    # -- services
-
     def request(self, name: str, args: dict[str, Any]) -> Any:
         """Execute a service call and return the response. Raises ValueError with a one-line message if the call is
         refused."""
-        if name not in SERVICES:
-            raise ValueError(f"the simulation has no service {name!r}; its services are {', '.join(SERVICES)}")
-        if name in ("set", "set_parameters"):
-            return self._set(args)
-        known_names(args, SERVICES[name], name)
-        return self._services[name](**args)
+        return self._services.request(name, args)
 
-    def _pause(self, last: Any = False) -> None:
+    # -- the run
+
+    def pause(self, last: Any = False) -> None:
+        """Stop simulation time.
+
+        last  whether a launch ends; no event is then published
+        """
         self._pause_requested = True
         if self._phase == "running" and not last:
             self.publish_events([Event(kind="pause")])
         if self._phase != "stopped":
             self._rest("paused")
 
-    def _resume(self, first: Any = False) -> None:
+    def resume(self, first: Any = False) -> None:
+        """Let simulation time run. Raises ValueError with a one-line message after the end of the run.
+
+        first  whether a launch begins; a simulation that a user paused then stays paused
+        """
         if first and self._pause_requested:
             return
         self._pause_requested = False
@@ -281,7 +254,8 @@ class SimServer:
             if not first:
                 self.publish_events([Event(kind="resume")])
 
-    def _take_steps(self, n: Any = 1) -> None:
+    def take_steps(self, n: Any = 1) -> None:
+        """Let a paused simulation advance by n steps. Raises ValueError with a one-line message for a wrong call."""
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
             raise ValueError(f"step: the argument 'n' is {n!r}; it must be a whole number of at least 1")
         if self._phase != "paused":
@@ -290,7 +264,10 @@ class SimServer:
             self.pace.run(self.time)
         self.steps_left += n
 
-    def _set_speed(self, x: Any = None) -> None:
+    def set_speed(self, x: Any = None) -> None:
+        """Set the speed to x simulated seconds per wall second. Raises ValueError with a one-line message for a wrong
+        call.
+        """
         if isinstance(x, bool) or not isinstance(x, int | float) or not SPEED_MIN <= x <= SPEED_MAX:
             raise ValueError(
                 f"speed: the argument 'x' is {x!r}; it must be a number from {SPEED_MIN:g} to {SPEED_MAX:g}"
@@ -307,87 +284,7 @@ class SimServer:
             robot.commands.set_speed(self.speed)
         self.restart_pace()
 
-    def _push(self, body: Any = None, **args: Any) -> None:
-        """Push a body. In a plan with namespaces, its name begins with the namespace, as in "left/arm"."""
-        if not self.plan.simulations:
-            self.robots[0].push(body=body, **args)
-            return
-        namespace, _, name = str(body).rpartition("/")
-        if namespace not in self._robots:
-            raise ValueError(
-                f"push: the argument 'body' is {body!r}; it must begin with a namespace and a slash, and the "
-                f"namespaces are {', '.join(self._robots)}"
-            )
-        self._robots[namespace].push(body=name, **args)
-
-    def _hand_command(self, mode: Any = "effort", name: Any = None, value: Any = None) -> list[str]:
-        """Command actuators as a user, see `CommandHandler.command_by_hand`.
-
-        In a plan with namespaces, the name of an actuator begins with the namespace, as in "left/arm". A call without
-        names renews the present commands of the user to all robots.
-        """
-        if not self.plan.simulations:
-            return self.robots[0].commands.command_by_hand(mode, name, value)
-        names, values, found = name or [], value or [], []
-        for namespace, robot in self._robots.items():
-            places = [place for place, each in enumerate(names) if str(each).rpartition("/")[0] == namespace]
-            if places or not names:
-                own = [names[k].rpartition("/")[2] for k in places]
-                by_hand = robot.commands.command_by_hand(mode, own, [values[k] for k in places[: len(values)]])
-                found += [joined(namespace, each) for each in by_hand]
-        return found
-
-    def _give_back(self) -> None:
-        for robot in self.robots:
-            robot.commands.give_back()
-
-    def _take_over(self, node: Any = None, topic: Any = None) -> list[str]:
-        """Allow a node outside of the plan to publish commands; return the actuators that it may command now."""
-        if not isinstance(node, str) or not node or topic not in self.commands:
-            raise ValueError(
-                f"take_over: the arguments 'node' and 'topic' are {node!r} and {topic!r}; pass the name of the node "
-                f"and the topic {' or '.join(map(repr, self.commands))}"
-            )
-        return self.commands[topic].grant(node)
-
-    def _emergency_stop(self, reason: Any = "") -> str:
-        """Put all actuators into their safe mode now, and refuse commands until the service `release` is called."""
-        for robot in self.robots:
-            robot.commands.stop(str(reason))
-        return f"safe mode {self.plan.sim.safe_mode}"
-
-    def _release(self) -> str:
-        """End the emergency stop, so that commands are accepted again.
-
-        Returns a text that states whether there was an emergency stop.
-        """
-        released = [robot.commands.release() for robot in self.robots]
-        return RELEASED if any(released) else NOTHING_STOPPED
-
-    def _reset(self) -> None:
-        for robot in self.robots:
-            robot.reset()
-        self._jumped("reset")
-        self.step_times.clear()
-
-    def _restore(self, state: Any = None) -> None:
-        states = state if self.plan.simulations else dict.fromkeys(self._robots, state)
-        if not isinstance(states, dict) or set(states) != set(self._robots):
-            raise ValueError(
-                "restore: the argument 'state' must be a table with one snapshot for each namespace; pass a table with "
-                f"the keys {', '.join(self._robots)}"
-            )
-        before = {name: robot.snapshot() for name, robot in self._robots.items()}
-        try:
-            for name, robot in self._robots.items():
-                robot.restore(states[name])
-        except ValueError:
-            for name, robot in self._robots.items() if self.plan.simulations else ():
-                robot.restore(before[name])
-            raise
-        self._jumped("restore")
-
-    def _jumped(self, kind: str = "") -> None:
+    def jumped(self, kind: str = "") -> None:
         """Continue after the states of the robots were replaced.
 
         kind  kind of the event that is published with the new states, "reset" or "restore"; "" publishes nothing
@@ -395,40 +292,12 @@ class SimServer:
         if self._phase == "stopped":
             self._phase = "paused"
         self.steps_left = 0
+        if kind == "reset":
+            self.step_times.clear()
         self.restart_pace()
         for robot in self.robots if kind else ():
             robot.messages.events([Event(kind=kind)])
             robot.publish_state()
-
-    def _set(self, args: dict[str, Any]) -> dict[str, float]:
-        """Set tunable parameters, and return all of them."""
-        for key, value in args.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise ValueError(f"set: the parameter {key} is {value!r}; it must be a finite number")
-        if not self.plan.simulations:
-            self.robots[0].set_parameters(args)
-            return self.robots[0].simulation.parameters
-        known = self._by_full_name(lambda robot: robot.simulation.parameters)
-        for key in (key for key in args if key not in known):
-            raise ValueError(
-                f"set: there is no parameter {key!r}{did_you_mean(key, known)}; use one of {', '.join(known)}"
-            )
-        for namespace, robot in self._robots.items():
-            own = {name: args[key] for name in robot.simulation.parameters if (key := joined(namespace, name)) in args}
-            if own:
-                robot.set_parameters(own)
-        return self._by_full_name(lambda robot: robot.simulation.parameters)
-
-    def _of_each(self, value: Callable[[RobotSimulation], Any]) -> Any:
-        """The value of the only robot, or {namespace: value} in a plan with namespaces."""
-        values = {namespace: value(robot) for namespace, robot in self._robots.items()}
-        return values if self.plan.simulations else next(iter(values.values()))
-
-    def _by_full_name(self, table: Callable[[RobotSimulation], Mapping[str, Any]]) -> dict[str, Any]:
-        """{name with namespace: value} of the tables {name: value} of all robots."""
-        return {
-            joined(space, name): value for space, robot in self._robots.items() for name, value in table(robot).items()
-        }
 
     def _rest(self, phase: str) -> None:
         self.pace.rest(self.time)
@@ -450,22 +319,15 @@ class SimServer:
             **self._step_timing(),
             "step_histogram": self.step_times.histogram(),
         }
-        each = {name: robot.status() for name, robot in self._robots.items()}
+        each = {name: robot.status() for name, robot in self.by_namespace.items()}
         if not self.plan.simulations:
             return {**common, **each[self.plan.sim.namespace]}
-        statuses = list(each.values())
-        merged = dict(statuses[0])
-        merged |= {key: max((s[key] for s in statuses if s[key] is not None), default=None) for key in LARGEST}
-        merged |= {key: sum(status[key] for status in statuses) for key in SUMS}
-        merged |= {key: next((s[key] for s in statuses if s[key]), statuses[0][key]) for key in FIRST}
-        merged |= {key: {joined(n, k): v for n, s in each.items() for k, v in s[key].items()} for key in TABLES}
-        merged |= {key: [joined(name, each) for name, s in each.items() for each in s[key]] for key in LISTS}
-        merged["commanded_by"] = {name: status["commanded_by"] for name, status in each.items()}
+        merged = merged_status(each)
         simulations = {name: {**common, **status, "state": self._state_of(name)} for name, status in each.items()}
         return {**common, **merged, "simulations": simulations}
 
     def _state_of(self, namespace: str) -> str:
-        safe = self._phase == "running" and self._robots[namespace].commands.safe
+        safe = self._phase == "running" and self.by_namespace[namespace].commands.safe
         return "safe" if safe else self._phase
 
     def timing(self) -> dict[str, float | None]:
