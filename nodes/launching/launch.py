@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import os
 import shlex
 import signal
@@ -13,9 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
-
-import msgspec
 
 from nodes.launching.display import Display, NodeLine
 from nodes.launching.fork_server import fork_server
@@ -24,18 +20,16 @@ from nodes.launching.hosts.own_address import check_own_address
 from nodes.launching.hosts.remote_nodes import RemoteNodes, digests, host_config_of
 from nodes.launching.logs import WARNING, RunLog
 from nodes.launching.observer import Observer
-from nodes.launching.summary import ListenerLoss, Summary
+from nodes.launching.results import RunResults, recorded_file
+from nodes.launching.summary import Summary
 from nodes.launching.supervisor import SHOWN_LINES, Failure, Program, Restart, Supervisor, execute
 from nodes.launching.watching import FileWatch
-from nodes.messages import GuardStops, Status, Verdict
+from nodes.messages import Status
 from nodes.messages.topics import resolve
-from nodes.node import Node
-from nodes.plan.launch_plan import PLAN_FILE, NodePlan, Plan, save_plan
+from nodes.plan.launch_plan import PLAN_FILE, Plan, save_plan
 from nodes.plan.loading import load_class
-from nodes.recording.places import before_path, is_closed, known_until, last_time
 from nodes.transport.domain import domain_folder
 from nodes.transport.registry import Registry
-from nodes.transport.service import ServiceError
 from nodes.transport.sockets import sweep
 from sim_core.support.shown import printable
 
@@ -49,12 +43,7 @@ VIEWER = (
     "from nodes.cli.application import run; sys.exit(run(['view', '--domain', sys.argv[2]]))"
 )
 LAST_STATUS_S = 0.3  # longest wait for the last status of a process that has ended
-GATHER_S = 0.7  # time to collect statuses, out of the 5 s in which a launch ends
-ANSWER_S = 0.5
-ENDING_S = 0.2  # longest time from the last step of the simulation until the launch knows of it
 FAILING_S = 2.0  # longest time from the status of a failed node until its process ends
-MILESTONE_MISSED = ALL_REFUSED = VERDICT_FAILED = ROBOT_STOPPED = 1
-VERDICT_NOT_CERTAIN = 3
 
 
 def process_began() -> float:
@@ -111,12 +100,12 @@ def launch_plan(
         stack.enter_context(launch.signals())
         launch.run(view=view, watch=watch)
     launch.show_failure()
-    recorded = [file.path for file in launch.summary.files if file.path.endswith(".mcap")]
+    recorded = [file.path for file in launch.results.summary.files if file.path.endswith(".mcap")]
     if view and recorded:
         hint = f"`armswing view {shlex.quote(recorded[0])}` shows the recording of this run"
         print(hint, file=sys.stderr, flush=True)
-    print(printable(launch.summary.text(), "\n"), flush=True)
-    return launch.summary
+    print(printable(launch.results.summary.text(), "\n"), flush=True)
+    return launch.results.summary
 
 
 def run_log(plan: Plan) -> RunLog | None:
@@ -148,35 +137,15 @@ class Launch:
         self._registry = registry
         registry.plan = digests(plan) if plan.hosts else {}
         registry.hosts = {"sim": plan.sim.host, **{node.name: node.host for node in plan.nodes}}
-        self._rejected_connections: dict[str, dict[str, int]] = {}
         self._remote_nodes = RemoteNodes(plan, observer, display)
-        self.summary = Summary(
-            plan=plan.name,
-            robot=", ".join(view.sim.robot_name for view in plan.views),
-            mode=plan.sim.mode,
-            method=plan.sim.method_text(),
-        )
         self._observer = observer
         self._display = display
-        self._began = began
         self._resumed_at = 0.0
-        self._ended_at = math.inf
         self._failure: Failure | None = None
         self._unshown: list[str] = []
         self._shown_warnings: set[str] = set()
         self._signal, self._signal_at = 0, 0.0
         self._file_watch: FileWatch | None = None
-        # loaded once: a file may be deleted or edited during the run
-        classes = {node.name: load_class(node.run, plan.folder) for node in plan.nodes}
-        here = plan.nodes_on(plan.sim.host)
-        self._recorders = {node.name: file for node in here if (file := recorded_file(node, classes[node.name]))}
-        self._has_service = {name for name, cls in classes.items() if "recording" in cls.services}
-        self._publishers = {name for name, cls in classes.items() if cls.publishes}
-        self._commanders = {name for name, cls in classes.items() if "command" in cls.publishes}
-        self._accepted: dict[str, int] = {}
-        self._dropped: dict[str, list[int]] = {}  # as in Links.dropped
-        self._is_measured = False  # whether the server replied at the end
-        self._files = {file: _identity(file) for file in self._recorders.values()}
         self._names = ["sim", *(node.name for node in plan.nodes)]
         self._folder = domain_folder(plan.domain)
         self._supervisor = Supervisor(
@@ -188,6 +157,7 @@ class Launch:
             spawn=spawn,
             has_stopped=self._has_stopped,
         )
+        self.results = RunResults(plan, observer, registry, self._supervisor, began)
 
     def signals(self) -> contextlib.AbstractContextManager[None]:
         """Context manager in which Ctrl-C, SIGTERM and SIGHUP end the run in an orderly way.
@@ -219,8 +189,7 @@ class Launch:
                 self._resume()
                 if self._watch(self._is_over, RUNNING_TICK_S):
                     self._await_failures()
-            self._ended_at = time.monotonic()
-            self._gather()
+            self.results.gather(self._resumed_at, self._failure)
         finally:
             self._registry.ending = True  # the other hosts end their nodes
             self._supervisor.stop()
@@ -229,8 +198,8 @@ class Launch:
             if self._failure is None and not self._signal:
                 self._failure = self._supervisor.failure_at_end()
             self._show_output()
-        self._take_last_statuses()
-        self._finish()
+        self.results.take_last_statuses()
+        self.results.finish(self._failure, self._signal)
 
     def _programs(self, view: bool) -> list[Program]:
         path = self._folder / PLAN_FILE
@@ -293,200 +262,6 @@ class Launch:
             return True
         status = self._observer.status.get("sim")
         return status is not None and status.state == "stopped"
-
-    def _gather(self) -> None:
-        """Pause the simulation, then collect the status of every remaining node for the summary."""
-        summary = self.summary
-        if self._resumed_at:
-            summary.wall_s = time.monotonic() - self._resumed_at
-        if self._observer.first_state_at is not None:
-            summary.first_state_s = self._observer.first_state_at - self._began
-        # The last published status is used for nodes that no longer reply.
-        summary.time = self._observer.time
-        summary.tick = round(summary.time / self.plan.sim.step_s)
-        for name in self._names:
-            if name in self._observer.status:
-                status = self._observer.status[name]
-                self._note_losses(name, status.counters, status.refusal, status.forged)
-                self._note_work(name, status.figures, status.verdict)
-                self._note_guard(name, status.guard)
-                self._note_limited(name, status.counters, status.limited)
-        deadline = time.monotonic() + GATHER_S
-        for name, service in (("sim", "pause"), *((name, "status") for name in self._names)):
-            left = deadline - time.monotonic()
-            if left <= 0.0:  # a node that does not reply must not delay the end of the others
-                return
-            with contextlib.suppress(ServiceError):
-                args = {"last": True} if service == "pause" else {}
-                answer = self._observer.call(name, service, timeout_s=min(left, ANSWER_S), args=args)
-                if service == "status" and name == "sim":
-                    summary.take_simulation(answer)
-                    self._is_measured = True
-                    self._note_refused(answer)
-                    own = {f"rejected_connections_{kind}": n for kind, n in answer.get("rejected_here", {}).items()}
-                    counters = {**answer, "refused": answer["frames_refused"], **own}
-                    self._note_losses(name, counters, answer["last_refusal"], answer.get("forged", {}))
-                elif service == "status":
-                    self._note_losses(name, answer["counters"], answer["refusal"], answer.get("forged", {}))
-                    self._note_unsaid(name, answer["refusal"])
-                    self._note_work(name, answer["figures"], msgspec.convert(answer["verdict"], Verdict | None))
-                    self._note_guard(name, msgspec.convert(answer.get("guard"), GuardStops | None))
-                    self._note_limited(name, answer["counters"], answer.get("limited", ""))
-
-    def _take_last_statuses(self) -> None:
-        """Take verdicts that nodes reached, and losses that they found, while stopping.
-
-        An example is the verdict of a recorder that could not write its last messages.
-        """
-        self._observer.receive(0.0)
-        for name, status in self._observer.status.items():
-            if name in self._names and status.state == "stopped":
-                self.summary.verdicts.pop(name, None)
-                self._note_work(name, status.figures, status.verdict)
-                if name in self.summary.nodes:
-                    self.summary.nodes[name].lost = status.counters.get("lost", 0)
-
-    def _note_work(self, name: str, figures: dict[str, float], verdict: Verdict | None) -> None:
-        if figures:
-            self.summary.figures[name] = figures
-        if verdict is not None:
-            self.summary.verdicts[name] = verdict
-
-    def _note_guard(self, name: str, stops: GuardStops | None) -> None:
-        """Note, for the summary, the stops of the robot by a node.
-
-        After the end of the run, no commands arrive any more. A node that does not know simulation time may therefore
-        stop the robot; such a stop is left out.
-        """
-        if stops is None:
-            return
-        if stops.first_time is None and stops.reason and stops.latest_s <= time.monotonic() - self._ended_at + ENDING_S:
-            stops.count, stops.reason = stops.count - 1, ""
-        if stops.count and (stops.stopped_s > 0.0 or not stops.reason):
-            self.summary.guard_stops[name] = stops
-        else:
-            self.summary.guard_stops.pop(name, None)
-
-    def _note_limited(self, name: str, counters: Mapping[str, int], limited: str) -> None:
-        if limited:
-            self.summary.limited[name] = f"{counters.get('clamps', 0)} values; the latest: {limited}"
-
-    def _note_refused(self, answer: Mapping[str, Any]) -> None:
-        """Note, for the summary, the nodes whose commands were all refused, from the server's status `answer`."""
-        accepted = self._accepted = answer["commands_taken"]
-        self._dropped = answer["dropped"]
-        for name, refused in answer["commands_refused"].items():
-            if name in self._names and not accepted.get(name):
-                self.summary.refused_commands[name] = refused["reason"]
-
-    def _note_unsaid(self, name: str, refusal: str) -> None:
-        """Note, for the summary, a node that published no command because all its commands were invalid.
-
-        refusal  topic and reason of the node's latest rejected message
-        """
-        topic, _, reason = refusal.partition(": ")
-        commands = {f"'{view.sim.robot_name}/command'" for view in self.plan.views}
-        if name in self._commanders and not self._accepted.get(name) and topic in commands:
-            self.summary.refused_commands.setdefault(name, reason)
-
-    def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str, forged: Mapping[str, int]) -> None:
-        failed = self._failure is not None and self._failure.name == name
-        is_silent = name in self._publishers and counters.get("sent") == 0 and not failed
-        mine = self._registry.rejected_by_kind
-        self._rejected_connections[name] = {kind: counters.get(f"rejected_connections_{kind}", 0) for kind in mine}
-        everywhere = [mine, *self._rejected_connections.values()]
-        self.summary.rejected_connections_by_kind = {kind: sum(each[kind] for each in everywhere) for kind in mine}
-        self.summary.rejected_connections = sum(self.summary.rejected_connections_by_kind.values())
-        self.summary.calls_refused = self._registry.refused
-        self.summary.nodes[name] = ListenerLoss(
-            lost=counters.get("lost", 0),
-            refused=counters.get("refused", 0),
-            restarts=self._supervisor.children[name].restarts if name in self._supervisor.children else 0,
-            heard_in_silence=counters.get("received", 0) if is_silent else 0,
-            last_refusal=refusal,
-            forged=dict(forged),
-        )
-
-    def _finish(self) -> None:
-        """Set the exit code, and list the files that nodes wrote.
-
-        The files are complete only now that the nodes have ended.
-        """
-        summary = self.summary
-        required = [name for name, milestone in self.plan.all_milestones.items() if milestone.required]
-        summary.missed = [name for name in required if summary.milestones.get(name) is None]
-        for file, before in self._files.items():
-            if _identity(file) != before:  # a file that did not change belongs to an earlier run
-                kept = before_path(file.resolve() if file.is_symlink() else file)
-                summary.take_file(file, kept if before and _identity(kept) == before else None)
-        self._check_recordings()
-        self._note_holes()
-        for name, (dropped, on_link) in self._dropped.items():
-            loss = summary.nodes.setdefault(name, ListenerLoss())
-            loss.dropped, loss.on_link = dropped, on_link
-        recorded = [file.path for file in summary.files if file.path.endswith(".mcap")]
-        reports = [verdict.report for verdict in summary.verdicts.values() if verdict.report]
-        if recorded and reports:
-            summary.look = reports[0].replace("{recording}", shlex.quote(recorded[0]))
-        if self._failure is not None:
-            summary.exit_code, summary.failed_node = self._failure.exit_code, self._failure.name
-            summary.ended = f"node {self._failure.name!r} {self._failure.reason}{why(self._failure)}"
-        elif self._signal:
-            summary.exit_code = 128 + self._signal
-            summary.ended = "interrupted" if self._signal == signal.SIGINT else signal.Signals(self._signal).name
-        elif stopped := list(summary.stopped()):
-            summary.exit_code = ROBOT_STOPPED
-            missed = [f"missed: {', '.join(summary.missed)}"] if summary.missed else []
-            summary.ended = "; ".join([*stopped, *missed])
-        elif summary.missed:
-            summary.exit_code = MILESTONE_MISSED
-            summary.ended = f"missed: {', '.join(summary.missed)}"
-        elif summary.refused_commands:
-            name, reason = next(iter(summary.refused_commands.items()))
-            summary.exit_code = ALL_REFUSED
-            summary.ended = f"every command of {name!r} was rejected: {reason}"
-        elif failures := summary.judged("failed"):
-            summary.exit_code = VERDICT_FAILED
-            summary.ended = "; ".join(f"{name} failed: {reason}" for name, reason in failures.items())
-        elif open_verdicts := summary.judged("not certain"):
-            summary.exit_code = VERDICT_NOT_CERTAIN
-            summary.ended = "; ".join(f"{name} is not certain: {reason}" for name, reason in open_verdicts.items())
-
-    def _check_recordings(self) -> None:
-        """Add a verdict on each recorder that gave no verdict and whose file is incomplete.
-
-        This happens, for example, if a recorder was killed.
-        """
-        for name, file in self._recorders.items():
-            if name not in self._has_service:
-                continue
-            verdict = self.summary.verdicts.get(name)
-            if not self.summary.tick or (verdict is not None and verdict.outcome == "failed"):
-                continue
-            if not file.is_file():
-                reason = f"{file} does not exist: nothing of the run was recorded"
-                self.summary.verdicts[name] = Verdict("failed", reason)
-            elif _identity(file) != self._files[file] and not is_closed(file):
-                missing = f"messages after {known_until(file)} of {self.summary.time:.3f} s are missing"
-                reason = f"{file} was not closed: {missing}, the earlier ones are in the file"
-                self.summary.verdicts[name] = Verdict("failed", reason)
-
-    def _note_holes(self) -> None:
-        """Add to the summary the nodes that failed while the run continued.
-
-        After a crash of the server, also add the time that the run reached.
-        """
-        summary = self.summary
-        for name, code in self._supervisor.failed.items():
-            ended = Verdict("failed", f"ended with exit code {code}, the run continued without it")
-            summary.holes[name] = summary.verdicts.setdefault(name, ended).reason
-        if self._is_measured:
-            return
-        topic = resolve("state", self.plan.sim.robot_name)
-        for file in self._files:
-            if _identity(file) != self._files[file]:  # the last state received here may be older
-                summary.time = max(summary.time, last_time(file, topic))
-        summary.tick = round(summary.time / self.plan.sim.step_s)
 
     def show_failure(self) -> None:
         """Print the failed node with its last lines of output."""
@@ -593,36 +368,9 @@ def on_signals(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[N
             signal.signal(number, handler)
 
 
-def why(failure: Failure) -> str:
-    """Last line of output of a failed program, as ": LINE"; "" if it printed nothing."""
-    last = next((line.strip() for line in reversed(failure.last_lines) if line.strip()), "")
-    return f": {last.removeprefix('error: ')}" if last else ""
-
-
 def _detail(status: Status | None) -> str:
     """Detail line of a node's status; if the detail line is empty, the counters of the status that are not zero."""
     if status is None:
         return ""
     counted = (f"{name} {count}" for name, count in status.counters.items() if count and name != "lost")
     return status.detail or ", ".join(counted)
-
-
-def recorded_file(node: NodePlan, cls: type[Node]) -> Path | None:
-    """File that a node writes if the node is a recorder; None for other nodes.
-
-    A recorder subscribes to all topics and has a parameter `file`.
-    """
-    file = node.params.get("file")
-    return Path(file) if "*" in cls.subscribes and isinstance(file, str) else None
-
-
-def _identity(file: Path) -> tuple[int, int] | None:
-    """(inode, modification time) of a file; None if the file does not exist.
-
-    The pair changes when the file is written or replaced.
-    """
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns

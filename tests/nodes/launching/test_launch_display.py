@@ -226,12 +226,12 @@ def test_a_node_that_answers_no_more_is_judged_by_what_it_said_last(
     said = Verdict("failed", "rms is 2 deg, at most 1 deg", "5 states compared")
     last = Status(node="compare", figures={"rms_deg": 2.0}, verdict=said)
     with Registry(domain) as registry:
-        launch = Launch(make_plan(), cast("Any", Silent(last)), Display(None), 0.0, registry)
-        launch._names.append("compare")
-        launch._gather()
-    launch._finish()
-    assert launch.summary.figures == {"compare": {"rms_deg": 2.0}}
-    assert (launch.summary.exit_code, launch.summary.ended) == (1, "compare failed: rms is 2 deg, at most 1 deg")
+        results = Launch(make_plan(), cast("Any", Silent(last)), Display(None), 0.0, registry).results
+        results._names.append("compare")
+        results.gather(0.0, None)
+    results.finish(None, 0)
+    assert results.summary.figures == {"compare": {"rms_deg": 2.0}}
+    assert (results.summary.exit_code, results.summary.ended) == (1, "compare failed: rms is 2 deg, at most 1 deg")
 
 
 def test_the_summary_says_when_and_why_and_for_how_long_a_guard_stopped_the_robot() -> None:

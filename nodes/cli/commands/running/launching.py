@@ -255,7 +255,7 @@ def _begin(plan: Plan, recording: Path | None, at: float | None) -> tuple[bytes,
 
 def _require_that_it_is_kept(plan: Plan, recording: Path) -> None:
     """Raise InputError if a recorder of the plan replaces `recording` when it keeps its previous file as *.before."""
-    from nodes.launching.launch import recorded_file
+    from nodes.launching.results import recorded_file
     from nodes.plan.loading import load_class
     from nodes.recording.places import before_path
 
