@@ -14,6 +14,7 @@ import pytest
 from nodes.launching.display import Display, NodeLine
 from nodes.launching.launch import Launch
 from nodes.launching.logs import Log
+from nodes.launching.results import RunResults
 from nodes.launching.summary import ListenerLoss, Load, Summary, figure_text, seconds_text
 from nodes.launching.supervisor import Child, Failure, Program
 from nodes.messages import GuardStops, Status, Verdict
@@ -251,24 +252,24 @@ def test_the_summary_says_that_a_guard_limited_commands(make_plan: Callable[...,
     last = Status(node="driver", counters={"clamps": 12}, limited=limited)
     with Registry(domain) as registry:
         launch = Launch(make_plan(), cast("Any", Silent(last)), Display(None), 0.0, registry)
-        launch._names.append("driver")
-        launch._gather()
-    assert dict(launch.summary.lines())["limited by a guard"] == f"driver 12 values; the latest: {limited}"
+        launch.results._names.append("driver")
+        launch.results.gather(0.0, None)
+    assert dict(launch.results.summary.lines())["limited by a guard"] == f"driver 12 values; the latest: {limited}"
 
 
-def ended(launch: Launch, *stops: GuardStops, emergency: str = "") -> tuple[int, str]:
+def ended(results: RunResults, *stops: GuardStops, emergency: str = "") -> tuple[int, str]:
     """Exit code and last line of a launch whose driver reports these stops, 10 s after its end."""
-    launch._ended_at = time.monotonic() - 10.0
-    launch.summary.emergency_stop = emergency
+    results._ended_at = time.monotonic() - 10.0
+    results.summary.emergency_stop = emergency
     for each in stops:
-        launch._note_guard("driver", each)
-    launch._finish()
-    return launch.summary.exit_code, launch.summary.ended
+        results._note_guard("driver", each)
+    results.finish(None, 0)
+    return results.summary.exit_code, results.summary.ended
 
 
 def test_a_launch_whose_robot_is_stopped_at_the_end_has_failed(make_plan: Callable[..., Plan], domain: int) -> None:
-    def made() -> Launch:
-        return Launch(make_plan(), cast("Any", Asked()), Display(None), 0.0, Registry(0))
+    def made() -> RunResults:
+        return Launch(make_plan(), cast("Any", Asked()), Display(None), 0.0, Registry(0)).results
 
     held = GuardStops(count=1, stopped_s=2.0, latest_s=2.0, first_time=0.5, first_reason="why", reason="why")
     line = "the guard of 'driver' stopped the robot at t = 0.500 s for 2.000 s, still stopped at the end: why"
@@ -286,13 +287,13 @@ def test_a_launch_whose_robot_is_stopped_at_the_end_has_failed(make_plan: Callab
 
 
 def test_a_stop_because_the_run_has_ended_is_no_failure(make_plan: Callable[..., Plan], domain: int) -> None:
-    def made() -> Launch:
-        return Launch(make_plan(), cast("Any", Asked()), Display(None), 0.0, Registry(0))
+    def made() -> RunResults:
+        return Launch(make_plan(), cast("Any", Asked()), Display(None), 0.0, Registry(0)).results
 
     silent = GuardStops(count=1, stopped_s=9.0, latest_s=9.0, first_reason="no command", reason="no command")
-    launch = made()
-    assert ended(launch, silent) == (0, "")
-    assert launch.summary.guard_stops == {}
+    results = made()
+    assert ended(results, silent) == (0, "")
+    assert results.summary.guard_stops == {}
     early = GuardStops(count=1, stopped_s=11.0, latest_s=11.0, first_reason="no command", reason="no command")
     assert ended(made(), early)[0] == 1
     knows_time = GuardStops(count=1, first_time=2.0, first_reason="no command", reason="no command")
