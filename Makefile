@@ -13,7 +13,7 @@ DEVELOPMENT := .venv/.development# what the tests need, too: other engines, 2 GB
 
 unexport PYTHONDONTWRITEBYTECODE  # of the shell: without bytecode files each process compiles all modules anew
 
-.PHONY: demo picture docs test soak fresh check fuzz aarch64 bench bench-viewer install clean
+.PHONY: demo picture docs test soak fresh check fuzz aarch64 bench bench-viewer install dist clean
 
 demo: $(INSTALLED)                # the gibbon on its cable for DURATION seconds, then its picture
 	$(BIN)/armswing launch launch/gibbon_cable.toml --duration $(DURATION)
@@ -64,6 +64,11 @@ bench-viewer: $(DEVELOPMENT)      # all benchmarks of the viewer, half an hour o
 
 install: $(INSTALLED)
 
+dist: $(INSTALLED)                # the wheel and the source distribution, in dist/
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) hatchling
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS) --editable
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -87,6 +92,6 @@ $(DEVELOPMENT): $(INSTALLED)
 	@touch $(DOCS) $@
 
 clean:                            # everything that make and the tools have made
-	rm -rf .venv build docs/_generated docs/gallery docs/sg_execution_times.rst .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json bench_viewer.json
+	rm -rf .venv build dist docs/_generated docs/gallery docs/sg_execution_times.rst .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench.json bench_viewer.json
 	rm -f demo.png $(RECORDINGS) $(RECORDINGS:.mcap=.before.mcap) $(RECORDINGS:.mcap=.log) $(RECORDINGS:.mcap=.log.*) *.sidecar.json .*.mcap.part
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -62,6 +62,7 @@ LONG_FILES = (
     "sim_core/test_cache.py",
     "network/test_faults.py",
     "nodes/studies/test_studies.py",
+    "test_package.py",
     "nodes/sweeps/test_sweep.py",
     "robots/test_gibbon_planner.py",
     "robots/test_equations.py",

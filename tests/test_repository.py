@@ -113,6 +113,13 @@ def reference_keys() -> set[str]:
     return set(re.findall(r"^[-*|#\s]*\**`?\[([A-Z][A-Za-z]+\d{4}[a-z]?)\]", text, re.MULTILINE))
 
 
+def test_a_version_of_the_changelog_fits_on_a_screen() -> None:
+    """If a merge brought back old lines, take the file of the branch it was merged with, and add the new line again."""
+    sections = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+    assert [section.split()[0] for section in sections[:2]] == ["Unreleased", "0.2.0"]
+    assert {section.split()[0]: n for section in sections if (n := len(section.splitlines())) > 60} == {}
+
+
 def test_launch_and_tests_are_no_packages() -> None:
     """ROS 2 has a Python package called launch: ours must never be imported in its place."""
     assert not [*(ROOT / "launch").rglob("__init__.py"), *(ROOT / "tests").rglob("__init__.py")]
