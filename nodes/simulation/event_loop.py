@@ -9,9 +9,7 @@ from __future__ import annotations
 import gc
 import logging
 import math
-import threading
 import time
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -20,38 +18,32 @@ import zmq
 
 from nodes.hosting.outgoing import EncodedMessage
 from nodes.hosting.session import NodeSession, poller_of
-from nodes.hosting.stop_calls import StopCalls
 from nodes.hosting.subscriptions import ReceivedMessage, Subscriptions
 from nodes.hosting.timing.clock import DeadlineMissedError, tighten_timer_slack
 from nodes.hosting.timing.scheduling import arrange, as_it_is
-from nodes.hosting.turns import LockstepError, RemotePort
 from nodes.hosting.wakeup import StopSignals, WakeupPipe
 from nodes.messages import Event, JointCommand
-from nodes.messages.topics import node_topic
 from nodes.plan.launch_plan import Plan
-from nodes.simulation.links import links_of
 from nodes.simulation.lockstep import Scheduler
 from nodes.simulation.pacer import StepPacer
+from nodes.simulation.participants import Participants
 from nodes.simulation.restart.snapshots import Restart, require_robot
 from nodes.simulation.server import SimServer
+from nodes.simulation.service_calls import ServiceCalls
 from nodes.simulation.services import known_names
 from nodes.transport import background_threads
 from nodes.transport.bus import Context
 from nodes.transport.registry import NodeEntry
 from nodes.transport.rejections import RejectionLog, last_of
-from nodes.transport.service import Request
 
 log = logging.getLogger("armswing.node")
 
 LONGEST_SLEEP_NS = 50_000_000  # longer waits for a step's deadline can be interrupted by calls
 SUBSCRIPTIONS_S = 0.01
-MOST_CALLS = 64  # largest number of calls that wait for the stepping thread
 STEPS_IN_A_ROW = 8  # without pacing: steps between two checks for other work
-STEP_REPLY_S = 1.5  # longest time until the reply to a call of `step`, even if the steps take longer, s
 ROUND_TRIP_EVERY = 16  # once in this many steps, commands are received as they arrive, to measure round trips
 LONGEST_UNHEARD_NS = 5_000_000
 FIRST_COMMANDS_S = 0.2  # longest wait of the first step in realtime for replies to the initial state
-FAST_BATCH = 32  # in mode fast, time steps between two runs of a lossless participant, such as a recorder
 
 
 class SimHost:
@@ -65,30 +57,23 @@ class SimHost:
         self._plan = plan
         self._server = server
         self._context: Context = zmq.Context.instance()
-        self._wake, self._service_wake = WakeupPipe(), WakeupPipe()
+        self._wake = WakeupPipe()
         self._session = NodeSession(plan.domain, "sim", self._context, wall_clock=plan.sim.mode != "lockstep")
         self._session.publisher.prompt = False  # within a step another thread would take Python's lock
+        self._carry = self._session.publisher.send
+        self._calls = ServiceCalls(server, self._session, self._wake, self._result)
+        self._participants = Participants(plan, server, self._context, self._carry, begin is not None)
         self._commanded = server.commands
         commands = dict.fromkeys(self._commanded, JointCommand)
         self._subscriptions = Subscriptions(self._context, "sim", {} if plan.sim.mode == "lockstep" else dict(commands))
         self._poller = poller_of(self._wake, self._session.publisher.socket)
         self._nodes_changed = False
-        self._own_topics = server.topics
         self._nodes: list[NodeEntry] = []
-        self._calls: deque[Request] = deque()
-        self._answers: deque[tuple[Request, Any, str | None]] = deque()
-        self._first: list[EncodedMessage] = []
-        self._ports: dict[str, tuple[str, RemotePort]] = {}
-        self._stop_calls = StopCalls()
-        self._scheduler: Scheduler | None = None
         self._pacer = StepPacer(plan.sim.step_s, plan.sim.overrun_policy)
         self._scheduling = ""
         self._subscriptions_due = self._chores_due = 0.0
         self._awaited: set[str] | None = None  # nodes whose first commands are awaited, None before the first step
         self._await_until = 0.0
-        self._stepping: Request | None = None
-        self._step_until = 0.0
-        server.out = self._publish_first
 
     def run(self) -> None:
         """Serve until shut down.
@@ -96,25 +81,24 @@ class SimHost:
         A SimulationError, LockstepError or DeadlineMissedError ends the run and is raised; its message is one line.
         """
         session, server = self._session, self._server
-        services = threading.Thread(target=self._take_calls, name="services", daemon=True)
         try:
             with StopSignals(self._wake, session.stop):
                 server.start(restarts=self._begin is not None)
-                services.start()
-                session.open(self._on_change, self._own_topics, list(self._commanded))
+                self._calls.start()
+                session.open(self._on_change, server.topics, list(self._commanded))
                 self._configure_thread()
                 self._loop()
-                self._settle()
+                self._participants.finish()
                 session.set_state("stopped")
                 self._publish_status()
         except BaseException as error:
             session.set_state("failed", f"{error}"[:300])
             with suppress(Exception):
                 self._publish_status()
-                self._settle()
+                self._participants.finish()
             raise
         finally:
-            self._close(services)
+            self._close()
 
     def _configure_thread(self) -> None:
         """Set processor core and priority of this thread and the scheduling of the other threads; collect garbage.
@@ -139,7 +123,7 @@ class SimHost:
         ran = False
         while not stop.is_set():
             if ran and not server.runs:
-                self._settle()  # before the stop is published, so that observers have all messages
+                self._participants.finish()  # before the stop is published, so that observers have all messages
                 ran = False
             self._between_steps()
             if not server.runs:
@@ -150,13 +134,14 @@ class SimHost:
                 continue
             if realtime:
                 self._paced_steps(begins=not ran)
-            elif self._scheduler is not None:
+            elif (scheduler := self._participants.scheduler) is not None:
                 self._subscriptions.take_all(self._take_command)
                 if self._begin is not None:
                     begin, self._begin = self._begin, None
-                    self._restart(self._scheduler, begin, self._first, live=False)
-                    self._first.clear()
-                self._steps_in_a_row(self._scheduler)
+                    self._participants.restarts = False
+                    self._restart(scheduler, begin, self._participants.first, live=False)
+                    self._participants.first.clear()
+                self._steps_in_a_row(scheduler)
             ran = True
 
     def _steps_in_a_row(self, scheduler: Scheduler) -> None:
@@ -164,7 +149,7 @@ class SimHost:
         for _ in range(STEPS_IN_A_ROW):
             scheduler.step()
             self._session.publisher.notify()
-            if self._calls or not self._server.runs or self._session.stop.is_set():
+            if self._calls.waiting or not self._server.runs or self._session.stop.is_set():
                 break
 
     def _restart(self, scheduler: Scheduler, begin: Restart, latched: Sequence[EncodedMessage], live: bool) -> None:
@@ -215,7 +200,7 @@ class SimHost:
     @property
     def _has_more_to_do(self) -> bool:
         """Whether `_between_steps` has work to do, or a stop is requested."""
-        if self._calls or self._nodes_changed or self._server.state != self._session.status.state:
+        if self._calls.waiting or self._nodes_changed or self._server.state != self._session.status.state:
             return True
         return time.monotonic() >= self._chores_due or self._session.stop.is_set()
 
@@ -249,8 +234,7 @@ class SimHost:
         return found
 
     def _between_steps(self) -> None:
-        while self._calls:
-            self._answer(self._calls.popleft())
+        self._calls.answer()
         if self._nodes_changed:
             self._nodes_changed = False
             for source in self._subscriptions.update(self._poller, self._take_command):
@@ -261,10 +245,8 @@ class SimHost:
         if server.state != session.status.state:
             session.set_state(server.state, server.detail)
         session.status.emergency = server.emergency
+        self._calls.answer_steps()
         now = time.monotonic()
-        if self._stepping is not None and (not server.steps_left or now > self._step_until):
-            self._reply(self._stepping, {"tick": server.tick, "time": server.time}, None)
-            self._stepping = None
         if now >= self._subscriptions_due:
             self._subscriptions_due = now + SUBSCRIPTIONS_S
             session.publisher.serve_subscriptions()
@@ -295,21 +277,6 @@ class SimHost:
         self._subscriptions.take_all(self._take_command)
         self._subscriptions_due = 0.0
 
-    def _settle(self) -> None:
-        """Deliver all remaining messages to the participants, when stepping ends."""
-        if self._scheduler is not None:
-            self._scheduler.finish()
-
-    # -- publishing
-
-    def _publish_first(self, topic: str, payload: bytes) -> None:
-        """Publish a message, and keep it for participants that connect later; these receive it when they first run."""
-        self._first.append((topic, payload))
-        self._carry(topic, payload)
-
-    def _carry(self, topic: str, payload: bytes) -> None:
-        self._session.publisher.send(topic, payload)
-
     def _publish_status(self) -> None:
         session, server = self._session, self._server
         session.status.counters = {
@@ -328,103 +295,22 @@ class SimHost:
 
     @property
     def _refusals(self) -> tuple[RejectionLog, ...]:
-        ports = [port.refusals for _, port in self._ports.values()]
-        return self._server.refusals, self._subscriptions.subscriber.refusals, *self._session.refusals, *ports
+        own = self._server.refusals, self._subscriptions.subscriber.refusals
+        return *own, *self._session.refusals, *self._participants.refusals
 
     @property
     def _forged(self) -> dict[str, int]:
         """Numbers of messages that were dropped because their topics do not belong to the senders."""
         forged = dict(self._subscriptions.subscriber.forged)
-        for _, port in self._ports.values():
-            for key, count in port.forged.items():
+        for each in self._participants.forged:
+            for key, count in each.items():
                 forged[key] = forged.get(key, 0) + count
         return forged
 
-    # -- participants
-
-    def _schedule(self) -> None:
-        """Connect to every participant of the plan.
-
-        In lockstep, raises ValueError with the names of the nodes that are missing.
-        """
-        mode = self._plan.sim.mode
-        if mode == "realtime":
-            if self._scheduler is None:
-                self._server.out = self._carry
-                self._first.clear()
-            return
-        entries = {entry.name: entry for entry in self._nodes}
-        there = [n for n in self._plan.nodes if n.name in entries and "step" in entries[n.name].endpoints]
-        missing = [n.name for n in self._plan.nodes if n not in there]
-        if mode == "lockstep" and missing:
-            raise ValueError(
-                f"resume: lockstep needs every node of the plan; start the missing nodes ({', '.join(missing)})"
-            )
-        wanted = {node.name: entries[node.name].endpoints["step"] for node in there}
-        if self._scheduler is not None and wanted == {name: end for name, (end, _) in self._ports.items()}:
-            return
-        for _, port in self._ports.values():
-            port.close()
-        turns = {name: port.seq for name, (_, port) in self._ports.items()}
-        self._ports = {}
-        for node in there:
-            entry = entries[node.name]
-            robot = self._plan.robot_of(node.namespace)
-            plotted = node_topic("plot", robot, node.local_name)  # announced at any time: it must not matter
-            only_listens = entry.lossless and set(entry.publishes) <= {"status", plotted}
-            port = RemotePort(
-                self._context,
-                node.name,
-                wanted[node.name],
-                entry.subscribes,
-                publishes=not only_listens,
-                decimation=node.decimation,
-                lossless=entry.lossless,
-                deadline_s=self._plan.sim.deadline_ms * 1e-3,
-                seq=turns.get(node.name, 0),
-                topics=entry.publishes,
-            )
-            self._ports[node.name] = (wanted[node.name], port)
-        ports = [port for _, port in self._ports.values()]
-        batch = FAST_BATCH if mode == "fast" else 1
-        carry = self._carry_own if mode == "lockstep" else self._carry
-        links = links_of(self._plan) if mode == "lockstep" else None
-        if links is not None and self._scheduler is not None:
-            links.count_on(self._scheduler.dropped)
-        self._scheduler = Scheduler(self._server, ports, carry, batch, links)
-        if self._begin is None:
-            self._scheduler.queue_first(self._first)
-            self._first.clear()
-
-    def _carry_own(self, topic: str, payload: bytes) -> None:
-        """Publish a message of the simulation server. Ignore a message of a node, which the node itself publishes."""
-        if topic in self._own_topics:
-            self._carry(topic, payload)
-
-    # -- service calls, in the main thread
-
-    def _answer(self, request: Request) -> None:
-        name = request.call.call
-        try:
-            self._stop_calls.check(request.call)
-            result, line = self._result(name, request.call.args), None
-        except (ValueError, LockstepError) as error:
-            result, line = None, str(error)
-        if name == "step" and line is None and self._stepping is None:
-            self._stepping = request  # replied to when the steps are taken
-            self._step_until = time.monotonic() + STEP_REPLY_S
-        elif name == "take_over" and line is None:  # replied to when the registry knows the grant
-            args = request.call.args
-            self._session.grant(args["topic"], args["node"], lambda: self._reply(request, result, None))
-        else:
-            self._reply(request, result, line)
-
-    def _reply(self, request: Request, result: Any, line: str | None) -> None:
-        self._answers.append((request, result, line))
-        self._service_wake.set()
+    # -- service calls
 
     def _result(self, name: str, args: dict[str, Any]) -> Any:
-        server = self._server
+        server, scheduler = self._server, self._participants.scheduler
         if name == "status":
             return {
                 **server.status(),
@@ -434,8 +320,8 @@ class SimHost:
                 "last_refusal": last_of(*self._refusals),
                 "forged": self._forged,
                 "lost": self._subscriptions.lost,
-                "dropped": self._scheduler.dropped if self._scheduler is not None else {},
-                "emergency_stops": self._stop_calls.count,
+                "dropped": scheduler.dropped if scheduler is not None else {},
+                "emergency_stops": self._calls.emergency_stops,
                 **self._session.launch_counters,
             }
         if name == "shutdown":
@@ -443,12 +329,11 @@ class SimHost:
             self._wake.set()
             return None
         if name in ("resume", "step"):
-            self._schedule()
+            self._participants.connect(self._nodes)
         if name == "restore" and "recording" in args:
             return self._go_back(args)
-        if name in ("reset", "restore") and self._scheduler is not None:
-            self._scheduler.finish()
-            self._scheduler.forget()
+        if name in ("reset", "restore"):
+            self._participants.forget()
         return server.request(name, args)
 
     def _go_back(self, args: dict[str, Any]) -> None:
@@ -469,12 +354,12 @@ class SimHost:
                 "restore: the run has ended at its duration_s; continue it with "
                 "'armswing launch FILE --from RECORDING --at TIME'"
             )
-        self._begin = None
-        self._schedule()
-        assert self._scheduler is not None
-        self._scheduler.finish()
-        self._scheduler.forget()
-        self._restart(self._scheduler, begin, (), live=True)
+        self._begin, self._participants.restarts = None, False
+        self._participants.connect(self._nodes)
+        scheduler = self._participants.scheduler
+        assert scheduler is not None
+        self._participants.forget()
+        self._restart(scheduler, begin, (), live=True)
 
     # -- called by other threads
 
@@ -484,33 +369,11 @@ class SimHost:
         self._nodes_changed = True
         self._wake.set()
 
-    def _take_calls(self) -> None:
-        service = self._session.service
-        poller = poller_of(self._service_wake, service.socket)
-        while not self._session.stop.is_set() or self._answers:
-            poller.poll()
-            self._service_wake.clear()
-            while self._answers:
-                request, result, line = self._answers.popleft()
-                if line is None:
-                    service.reply(request, result)
-                else:
-                    service.refuse(request, line)
-            while (call := service.receive()) is not None:
-                if len(self._calls) >= MOST_CALLS:
-                    service.refuse(call, f"{call.call.call[:80]}: {MOST_CALLS} calls are waiting: try again later")
-                    continue
-                self._calls.append(call)
-                self._wake.set()
-
-    def _close(self, services: threading.Thread) -> None:
+    def _close(self) -> None:
         self._session.stop.set()
-        self._service_wake.set()
-        if services.ident is not None:
-            services.join(timeout=2.0)
+        self._calls.stop()
         self._subscriptions.close()
         self._session.close()
-        for _, port in self._ports.values():
-            port.close()
-        for wake in (self._wake, self._service_wake):
-            wake.close()
+        self._calls.close()
+        self._participants.close()
+        self._wake.close()

@@ -40,7 +40,7 @@ def host(domain: int, make_plan: MakePlan) -> Iterator[tuple[SimHost, list[Messa
     server.out = lambda topic, payload: said.append(decode(topic, payload))
     server.request("resume", {"first": True})
     yield made, said
-    made._close(sim_host.threading.Thread())
+    made._close()
 
 
 def node(name: str, publishes: str = COMMAND, subscribes: str = STATE) -> NodeEntry:
