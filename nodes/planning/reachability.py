@@ -10,7 +10,7 @@ from typing import Any
 from nodes.planning.profiles import Curve
 from nodes.planning.via_points import UNITS, ViaPoints
 
-SAMPLES = 32  # points checked between two via points
+SAMPLES, MOST_SAMPLES = 32, 500_000  # points checked between two via points, and on the whole curve
 MEANT = "(set beyond_limits = true if this is intended)"
 SLACK = 1e-6  # tolerance for rounding: rad or m, rad/s or m/s
 
@@ -27,9 +27,12 @@ def check_reach(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], 
         for i, value in enumerate(row):
             if _is_beyond(value, limits.get(via.joints[i], (None, None))):
                 raise ValueError(_beyond(via, i, value, limits[via.joints[i]], via.places[k], robot))
-    for start, end in pairwise(via.span):
-        for t in _samples(start, end):
-            for i, curve in enumerate(curves):
+    limited = [
+        (i, curve) for i, curve in enumerate(curves) if limits.get(via.joints[i], OPEN) not in (OPEN, (None, None))
+    ]
+    for start, end in pairwise(via.span if limited else ()):
+        for t in _samples(via, start, end):
+            for i, curve in limited:
                 if _is_beyond(value := curve(t)[0], limits.get(via.joints[i], (None, None))):
                     where = f"{via.whole}: at {t:.3g} s"
                     raise ValueError(_beyond(via, i, value, limits[via.joints[i]], where, robot))
@@ -48,7 +51,7 @@ def too_fast(via: ViaPoints, curves: Sequence[Curve], joints: Iterable[Any], act
         for name, curve in zip(via.joints, curves, strict=True):
             if name not in limits:
                 continue
-            rate = max(abs(curve(t)[1]) for t in _samples(start, end))
+            rate = max(abs(curve(t)[1]) for t in _samples(via, start, end))
             if rate > limits[name] + SLACK and rate / limits[name] > worst:
                 worst, unit = rate / limits[name], f"{units[name]}/s"
                 demand = f"segment {start:g} to {end:g} s asks {name} for {rate:.3g} {unit}"
@@ -68,8 +71,9 @@ def undriven(via: ViaPoints, actuators: Iterable[Any], robot: str) -> str:
     return f"{via.named or 'joints'}: no actuator of {robot!r} drives {passive[0]!r}; they drive {', '.join(driven)}"
 
 
-def _samples(start: float, end: float) -> Iterator[float]:
-    return (start + (end - start) * k / SAMPLES for k in range(SAMPLES + 1))
+def _samples(via: ViaPoints, start: float, end: float) -> Iterator[float]:
+    count = max(2, min(SAMPLES, MOST_SAMPLES // len(via.span)))
+    return (start + (end - start) * k / count for k in range(count + 1))
 
 
 def _is_beyond(value: float, limits: tuple[float | None, float | None]) -> bool:

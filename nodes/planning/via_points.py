@@ -27,22 +27,25 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import lt
 from pathlib import Path
 from typing import Any
 
+from sim_core.support.limited import read_limited
 from sim_core.support.toml_text import load_toml
 
 UNITS = {"deg": math.pi / 180.0, "rad": 1.0, "m": 1.0, "mm": 1e-3}  # to SI
 ANGLES = ("deg", "rad")
 COLUMN = re.compile(r"(?P<joint>\w+?)_(?P<unit>deg|rad|mm|m)(?P<per>|_s|_s2)")
-RATES = ("", "_s", "_s2")
 TABLE_KEYS = {"time_s", "position", "velocity", "acceleration"}
 
 Rows = list[list[float]]
 
 
 ROWS = 250_000  # most via points or segments
-LARGEST_BYTES = 64_000_000  # of a file
+LARGEST_BYTES = {".csv": 32_000_000, ".toml": 8_000_000}
+MOST_NUMBERS = 4_000_000  # in a CSV file
 LATEST_S = 1e8  # s, latest time of a via point; also the largest number in a file
 
 
@@ -83,43 +86,65 @@ def read_via_points(path: Path) -> ViaPoints:
     if path.suffix not in readers:
         raise ViaPointError(f"{path}: a via-point file must be a .csv or a .toml file")
     try:
-        if (size := path.stat().st_size) > LARGEST_BYTES:
-            raise ViaPointError(f"{path}: the file has {size} bytes; shorten it to at most {LARGEST_BYTES}")
-        text = path.read_text(encoding="utf-8")
+        text = read_limited(path, LARGEST_BYTES[path.suffix]).decode()
     except FileNotFoundError:
         raise ViaPointError(f"{path}: no such via-point file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ViaPointError(f"{path}: cannot be read: {error}") from None
+        raise ViaPointError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
     return readers[path.suffix](path, text)
 
 
 def _read_csv(path: Path, text: str) -> ViaPoints:
-    lines = [(n, line) for n, line in enumerate(text.splitlines(), start=1) if line.strip() and line.strip()[0] != "#"]
+    if text.count("\n") > 2 * ROWS or text.count(",") > MOST_NUMBERS:
+        raise ViaPointError(f"{path}: the file has more than {ROWS} via points or {MOST_NUMBERS} numbers; use fewer")
+    lines = [
+        (n, line) for n, line in enumerate(text.splitlines(), start=1) if (bare := line.lstrip()) and bare[0] != "#"
+    ]
     if not lines:
         raise ViaPointError(
             f"{path}: no header; the first line must be time_s and one column name per joint, such as elbow_deg"
         )
-    rows = [[cell.strip() for cell in row] for row in csv.reader(line for _, line in lines)]
-    (head_line, _), header = lines[0], rows[0]
+    try:
+        rows = list(csv.reader(line for _, line in lines))
+    except csv.Error as error:
+        raise ViaPointError(f"{path}: no valid CSV: {error}") from None
+    head_line, header = lines[0][0], [cell.strip() for cell in rows.pop(0)]
     joints, units, places = _columns(header, f"{path}: line {head_line}")
+    rows_at = [f"{path}: line {number}" for number, _ in lines[1:]]
+    try:
+        numbers = [list(map(float, row)) for row in rows]
+    except ValueError:
+        numbers = []
+    times = [row[0] for row in numbers]
+    if not _is_valid(numbers, len(header)) or not all(map(lt, times, times[1:])) or len(times) > ROWS or times[0] < 0:
+        _refuse(header, rows, rows_at)
+
+    def table(per: str) -> Rows:
+        columns = [(places.get((joint, per)), UNITS[unit]) for joint, unit in zip(joints, units, strict=True)]
+        return [[0.0 if i is None else row[i] * factor for i, factor in columns] for row in numbers]
+
+    tables = table(""), table("_s"), table("_s2")
+    return _whole(path, f"{path}: line {head_line}", joints, units, times, tables, rows_at)
+
+
+def _is_valid(numbers: Rows, width: int) -> bool:
+    """Whether all rows have `width` numbers, all of them finite and not too large."""
+    return set(map(len, numbers)) == {width} and all(map(LATEST_S.__ge__, map(abs, chain.from_iterable(numbers))))
+
+
+def _refuse(header: Sequence[str], rows: Sequence[Sequence[str]], rows_at: Sequence[str]) -> None:
+    """Raise ViaPointError for the first invalid row."""
     times: list[float] = []
-    tables: tuple[Rows, Rows, Rows] = ([], [], [])
-    for (number, _), row in zip(lines[1:], rows[1:], strict=True):
-        where = f"{path}: line {number}"
+    for where, row in zip(rows_at, rows, strict=True):
         if len(row) != len(header):
             first = (
                 f"column {header[len(row)]!r} has no value"
                 if len(row) < len(header)
-                else f"value {row[len(header)]!r} has no column"
+                else f"value {row[len(header)].strip()!r} has no column"
             )
             raise ViaPointError(f"{where}: {len(row)} values for {len(header)} columns; {first}")
-        numbers = [_number(cell, f"column {name!r}", where) for cell, name in zip(row, header, strict=True)]
+        numbers = [_number(cell.strip(), f"column {name!r}", where) for cell, name in zip(row, header, strict=True)]
         times.append(_next_time(numbers[0], times, where))
-        for per, table in zip(RATES, tables, strict=True):
-            at = [places.get((joint, per)) for joint in joints]
-            table.append([0.0 if i is None else numbers[i] * UNITS[u] for i, u in zip(at, units, strict=True)])
-    rows_at = [f"{path}: line {number}" for number, _ in lines[1:]]
-    return _whole(path, f"{path}: line {head_line}", joints, units, times, tables, rows_at)
 
 
 def _columns(header: list[str], where: str) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
