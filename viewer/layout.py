@@ -7,7 +7,10 @@ from typing import Literal
 
 import msgspec
 
+from sim_core.support.limited import read_limited
+
 SUFFIX = ".layout.json"
+LARGEST_BYTES = 1_000_000  # of a file
 
 
 class Camera(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,12 +97,12 @@ def save_layout(layout: Layout, path: str | Path) -> None:
 def load_layout(path: str | Path) -> Layout:
     """The layout in a file. Raises LayoutError if the file cannot be read or is not a layout."""
     try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=Layout)
+        return msgspec.json.decode(read_limited(path, LARGEST_BYTES), type=Layout)
     except OSError as error:
         raise LayoutError(
             f"{path} cannot be read: {error.strerror or error}; choose another layout file ({SUFFIX})"
         ) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise LayoutError(
             f"{path} is not a layout of the viewer: {error}; choose a file that the viewer has saved"
         ) from None

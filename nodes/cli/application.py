@@ -44,7 +44,8 @@ ONE_LINE_ERRORS = {
 
 # Errors of a disk that is full or not writable, in any command.
 PATH_ERRORS = {
-    errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS
+    errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
+    errno.EROFS, errno.E2BIG
 }  # nothing was written  # fmt: skip
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 

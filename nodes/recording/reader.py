@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 
+LARGEST_PAYLOAD = 10_000_000  # bytes of a message that is decoded
 _plain = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -82,11 +83,9 @@ class Recorded:
     def plain(self) -> dict[str, Any]:
         """The message as a dictionary of plain data. Raises RecordingError for a message that is no dictionary."""
         try:
-            found: dict[str, Any] = _plain(self.payload)
+            found: dict[str, Any] = _plain(self._limited)
         except DECODE_ERRORS as error:
-            raise RecordingError(
-                f"{self.topic}: the message at t = {self.time_ns / 1e9:.6g} s cannot be read: {error}"
-            ) from None
+            raise self._unreadable(error) from None
         return found
 
     def message(self) -> Message | None:
@@ -98,11 +97,18 @@ class Recorded:
         if row is None or schema_name(row.message) != self.schema:
             return None
         try:
-            return decode_json(row.message, self.payload)
+            return decode_json(row.message, self._limited)
         except DECODE_ERRORS as error:
-            raise RecordingError(
-                f"{self.topic}: the message at t = {self.time_ns / 1e9:.6g} s cannot be read: {error}"
-            ) from None
+            raise self._unreadable(error) from None
+
+    @property
+    def _limited(self) -> bytes:
+        if len(self.payload) > LARGEST_PAYLOAD:
+            raise self._unreadable(f"it has {len(self.payload)} bytes, more than {LARGEST_PAYLOAD}")
+        return self.payload
+
+    def _unreadable(self, why: object) -> RecordingError:
+        return RecordingError(f"{self.topic}: the message at t = {self.time_ns / 1e9:.6g} s cannot be read: {why}")
 
 
 class RecordingFile:

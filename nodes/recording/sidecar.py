@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 
 from nodes.recording.places import sidecar_path
+from sim_core.support.limited import read_limited
 
+LARGEST_BYTES = 1_000_000  # of a sidecar file
 FORMAT, CHECKSUM = "format", "crc32"  # the checksum covers all other keys, as JSON with sorted keys
 
 
@@ -27,7 +29,7 @@ def read_sidecar(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     A sidecar of format 1 has no checksum and is returned as it is.
     """
     try:
-        found = msgspec.json.decode(sidecar_path(path).read_bytes(), type=dict[str, Any])
+        found = msgspec.json.decode(read_limited(sidecar_path(path), LARGEST_BYTES), type=dict[str, Any])
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if FORMAT in found or CHECKSUM in found:  # either one: the other key's name may be damaged

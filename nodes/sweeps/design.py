@@ -23,7 +23,7 @@ from robots.files import split as split_reference
 
 RECORDER = "recorder_of_cell"  # name of the node that records a cell
 RECORDER_FILE = Path(nodes.recorder.__file__)
-MOST_CELLS = 10**9
+MOST_CELLS = 5_000_000
 LEAST_LIMIT_S, SLOWNESS = 60.0, 20.0  # default limit of a cell: at least this, and this many times its duration, s
 
 

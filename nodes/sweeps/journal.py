@@ -18,8 +18,10 @@ from nodes.recording.new_file import write_file
 from nodes.sweeps.cells import Row
 from nodes.sweeps.checked_lines import append, encode_line, end_of_lines, read_lines
 from nodes.sweeps.design import Sweep, SweepError, changed_files, is_same
+from sim_core.support.limited import read_limited
 
 MARKER, JOURNAL = "sweep.json", "cells.jsonl"
+LARGEST_BYTES = 10_000_000  # of MARKER
 CHECK = "crc32"  # key of the checksum in MARKER
 
 
@@ -73,14 +75,14 @@ def read_sweep(folder: Path) -> Sweep:
     if not folder.is_dir():
         raise SweepError(f"no folder {str(folder)!r}")
     try:
-        plain = msgspec.json.decode((folder / MARKER).read_bytes(), type=dict[str, Any])
+        plain = msgspec.json.decode(read_limited(folder / MARKER, LARGEST_BYTES), type=dict[str, Any])
         check = plain.pop(CHECK, None)
         sweep = msgspec.convert(plain, Sweep)
     except FileNotFoundError:
         raise SweepError(
             f"{str(folder)!r} holds no sweep, because it has no {MARKER}; name the folder of a sweep"
         ) from None
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SweepError(
             f"{folder / MARKER} is not a sweep that this version can read: {error}; begin a new one"
         ) from None

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from sim_core.errors import InvalidRequest, ParameterWarning
+from sim_core.support.limited import read_limited
 from sim_core.support.toml_text import load_toml
 from sim_core.tables import misfit
 
@@ -234,6 +235,7 @@ class Parameters(_Table, frozen=True):
     auxiliary: Auxiliary
 
 
+LARGEST_BYTES = 1_000_000  # of a file
 FIRST_LINK = 7  # number of the first entry of the array `arm.links`, which holds links 7 to 12
 
 
@@ -245,7 +247,7 @@ def read_parameters(file: str | Path = "") -> Parameters:
     path = Path(file) if file else DEFAULT_FILE
     where = f"robot 'charmie': {path}"
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_limited(path, LARGEST_BYTES).decode()
     except OSError as error:
         raise InvalidRequest(f"{where} cannot be read: {error.strerror}") from error
     except ValueError as error:  # no text

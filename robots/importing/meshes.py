@@ -26,10 +26,12 @@ from robots.importing.xml_reader import Element
 from sim_core.kernels.machine_code.native import cache_subfolder, cached_bytes
 from sim_core.mechanism import Shape
 from sim_core.spatial import quaternions_from_rotations
+from sim_core.support.limited import read_limited
 
 FACES = 300  # most triangles of a drawn mesh
 CELLS = (96, 64, 48, 40, 32, 26, 22, 18, 15, 12, 10, 8, 6, 5, 4)  # along the longest edge of the bounding box
 FORMATS = (".stl", ".obj", ".dae")
+LARGEST_BYTES = 32_000_000  # of a file
 DIGITS = 5  # of coordinates in m
 VERSION = "3"  # of the reduction, part of the key in the cache
 LIBRARIES = ("trimesh", "fast_simplification")
@@ -122,7 +124,8 @@ def triangles(path: Path, modified_ns: int) -> Triangles:
 
     modified_ns  time of the file's last change, ns; a changed file has another time and is therefore read again
     """
-    key = hashlib.sha256(VERSION.encode() + path.suffix.lower().encode() + path.read_bytes()).hexdigest()[:32]
+    content = read_limited(path, LARGEST_BYTES)
+    key = hashlib.sha256(VERSION.encode() + path.suffix.lower().encode() + content).hexdigest()[:32]
     kept = cache_subfolder("meshes") / f"{key}.json"
     stored = cached_bytes(kept)
     try:
@@ -169,6 +172,8 @@ def reduced(vertices: Array, faces: np.ndarray[Any, np.dtype[np.intp]]) -> Trian
     points, place = np.unique(np.round(vertices, DIGITS + 1), axis=0, return_inverse=True)  # an STL file repeats them
     corners = place.ravel()[faces]
     corners = corners[(np.diff(np.sort(corners, axis=1), axis=1) > 0).all(axis=1)]
+    if not len(corners):
+        raise ValueError("its triangles have no area")
     if len(corners) <= FACES:
         return points, corners
     points, corners = fast_simplification.simplify(

@@ -16,13 +16,16 @@ from typing import NoReturn
 from xml.parsers import expat
 
 from sim_core.errors import InvalidMechanism
+from sim_core.support.limited import read_limited
 from sim_core.support.suggestion import nearest
 
 BOM = b"\xef\xbb\xbf"
-DECLARATION = re.compile(rb"<\?xml[^>]*\?>")
+DECLARATION = re.compile(rb"<\?xml[^<>]*+>(?<=\?>)")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 DEEPEST = 200  # nesting of elements
-LARGEST_BYTES, MOST_ELEMENTS = 16_000_000, 50_000  # of a file
+LARGEST_BYTES, MOST_ELEMENTS, MOST_JOINTS = 16_000_000, 20_000, 1000  # of a file
+LONGEST_TAG, MOST_ERRORS = 4_000_000, 100  # bytes of an element's attributes; listed in a message
+LONG_TAG = re.compile(rb"<(?![!?])[^<>]{%d}" % LONGEST_TAG)
 MISSPELT = 0.8  # similarity, 0 to 1, from which on an attribute is the misspelt name of a missing one
 WORDS = {1: "one number", 2: "two numbers", 3: "three numbers", 4: "four numbers", 6: "six numbers"}
 
@@ -62,7 +65,7 @@ class Errors:
         if len(self.lines) == 1:
             raise InvalidMechanism(f"{self._owner}: {self.lines[0]}")
         if self.lines:
-            listed = " ".join(f"({number}) {line}" for number, line in enumerate(self.lines, start=1))
+            listed = " ".join(f"({number}) {line}" for number, line in enumerate(self.lines[:MOST_ERRORS], start=1))
             raise InvalidMechanism(f"{self._owner}: {len(self.lines)} errors: {listed}")
 
 
@@ -187,9 +190,7 @@ def read_xml(path: Path, owner: str) -> Element:
     Raises InvalidMechanism with a one-line message if the file cannot be read.
     """
     try:
-        if (size := path.stat().st_size) > LARGEST_BYTES:
-            raise InvalidMechanism(f"{owner}: {path} has {size} bytes; shorten it to at most {LARGEST_BYTES}")
-        content = path.read_bytes()
+        content = read_limited(path, LARGEST_BYTES)
     except OSError as error:
         raise InvalidMechanism(f"{owner}: {path} cannot be read: {error.strerror}") from error
     return parse_xml(content, owner)
@@ -200,6 +201,8 @@ def parse_xml(content: bytes, owner: str) -> Element:
 
     Raises InvalidMechanism with a one-line message that names the line of an error.
     """
+    if LONG_TAG.search(content):
+        raise InvalidMechanism(f"{owner}: a start tag has more than {LONGEST_TAG} bytes; shorten it")
     declaration = DECLARATION.search(content)
     before = content[: declaration.start()].removeprefix(BOM) if declaration else b""
     if declaration and before and b"<" not in re.sub(rb"<!--(?:(?!<!--).)*?-->", b"", before, flags=re.DOTALL):
@@ -209,7 +212,7 @@ def parse_xml(content: bytes, owner: str) -> Element:
     parser.buffer_text = True
     roots: list[Element] = []
     opened: list[Element] = []
-    count = itertools.count(1)
+    count, joints = itertools.count(1), itertools.count(1)
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         element = Element(tag, attributes, parser.CurrentLineNumber, owner)
@@ -217,6 +220,8 @@ def parse_xml(content: bytes, owner: str) -> Element:
             element.fail(f"elements are nested more than {DEEPEST} levels deep; reduce the nesting")
         if next(count) > MOST_ELEMENTS:
             element.fail(f"the file has more than {MOST_ELEMENTS} elements; shorten it")
+        if tag == "joint" and next(joints) > MOST_JOINTS:
+            element.fail(f"the file has more than {MOST_JOINTS} joints; shorten it")
         (opened[-1].children if opened else roots).append(element)
         opened.append(element)
 

@@ -10,7 +10,8 @@ from typing import Any
 KeyPath = tuple[str | int, ...]  # ("nodes", 0, "params", "gain"): keys, and the numbers of list entries from 0
 
 _TOKEN = re.compile(
-    r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[\[{]|[\]}]|\n', re.DOTALL
+    r'"""(?:[^"\\]++|\\.|"(?!""))*+"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]++|\\.)*+"|\'[^\'\n]*+\'|#[^\n]*+|[\[{]|[\]}]|\n',
+    re.DOTALL,
 )
 
 
@@ -107,7 +108,7 @@ def _key_text(statement: str, end: str) -> str:
 
     An `end` inside a quoted key does not count.
     """
-    found = re.match(rf"(?:\"(?:\\.|[^\"\\])*\"|'[^']*'|[^{end}\"'])+", statement)
+    found = re.match(rf"(?:\"(?:[^\"\\]++|\\.)*+\"|'[^']*+'|[^{end}\"']++)++", statement)
     return found[0] if found else statement
 
 

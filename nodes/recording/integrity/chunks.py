@@ -12,8 +12,9 @@ from mcap.opcode import Opcode
 from nodes.recording.integrity.checks import CHUNK, HEAD, chunk_head_bytes
 from nodes.recording.integrity.records import channel_of, schema_of
 
-MAX_RECORD_BYTES = 256 << 20
+MAX_RECORD_BYTES = 128 << 20
 MAX_INFLATED_BYTES = 64 << 20  # of a compressed chunk, whose size in the file is no limit
+MAX_RECORDS = 1_000_000  # in a chunk
 MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
 
 RawMessage = tuple[int, int, int, bytes]  # channel, sequence, log time in ns, payload
@@ -64,14 +65,14 @@ def _records(data: bytes) -> Chunk:
     found = Chunk([], [])
     messages = found.messages
     position, size = 0, len(data)
-    while position < size:
+    for _ in range(MAX_RECORDS):
+        if position >= size:
+            return found
         opcode, length = HEAD.unpack_from(data, position)
         start = position + HEAD.size
         position = start + length
-        if position > size:
-            raise ValueError(
-                f"damaged chunk: the record at byte {start} of {size} has {length} bytes and exceeds the chunk"
-            )
+        if position > size or not opcode:
+            raise ValueError(f"damaged chunk: the record at byte {start} of {size} has type {opcode}, {length} bytes")
         if opcode == Opcode.MESSAGE:
             channel, sequence, log_time, _ = MESSAGE.unpack_from(data, start)
             messages.append((channel, sequence, log_time, data[start + MESSAGE.size : position]))
@@ -82,7 +83,7 @@ def _records(data: bytes) -> Chunk:
             else:
                 channel_of(content, {})
             found.definitions.append((opcode, content))
-    return found
+    raise ValueError(f"damaged chunk: it has more than {MAX_RECORDS} records")
 
 
 def decompressed(compression: str, data: bytes, size: int) -> bytes:

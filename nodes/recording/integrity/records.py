@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from nodes.recording.integrity.checks import COUNTED
 
+LARGEST_METADATA = 10_000_000  # bytes of a metadata record
+
 
 @dataclass(slots=True)
 class Channel:
@@ -62,6 +64,8 @@ def texts_at(content: bytes, start: int) -> tuple[dict[str, str], int]:
 
 def metadata_of(content: bytes) -> tuple[str, dict[str, str]]:
     """(name, content) of a metadata record. Raises ValueError if name and content do not fill the record exactly."""
+    if len(content) > LARGEST_METADATA:
+        raise ValueError(f"a metadata record has more than {LARGEST_METADATA} bytes")
     name, position = text_at(content, 0)
     found, end = texts_at(content, position)
     if end != len(content):

@@ -75,7 +75,7 @@ class RunState(msgspec.Struct, kw_only=True):
             if len(content) > LARGEST_BYTES:
                 raise ValueError(f"it has more than {LARGEST_BYTES} bytes")
             found = _decoder.decode(content)
-        except (zlib.error, ValueError, msgspec.MsgspecError) as error:
+        except (zlib.error, ValueError, msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(f"a snapshot of this recording cannot be read: {error}; record the run again") from None
         if found.format != FORMAT:
             raise ValueError(

@@ -223,7 +223,7 @@ WRONG = {
     "nested brackets": (f"seed = {TALL}\n{ROTARY}", "nested", "16 deep"),
     "nested tables": (f"{'.'.join(['a'] * 5000)} = 1\n{ROTARY}", "a dotted key", "64 parts"),
     "tables nested deeper": (f"{'.'.join(['a'] * 20)} = 1\n{ROTARY}", "nested", "16 deep"),
-    "a number of 5,000 digits": (f"seed = {'1' * 5000}\n{ROTARY}", "not valid TOML", "digits"),
+    "a number of 5,000 digits": (f"seed = {'1' * 5000}\n{ROTARY}", "not valid TOML", "1000 characters"),
     "a waypoint at 1e308": (
         f'{ROTARY}{MOVES}params = {{ joints = ["arm"], kind = "steps", waypoints = [[1e308, 1.0]] }}',
         "waypoint 1",

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 import random
@@ -22,7 +21,6 @@ import numpy as np
 import pytest
 from mcap.reader import make_reader
 from mcap.stream_reader import StreamReader
-from mcap.writer import MCAP0_MAGIC
 
 from nodes.cli.application import run as armswing
 from nodes.messages import Description, Event, JointCommand, RobotState
@@ -32,7 +30,6 @@ from nodes.plan.files.file import load_plan
 from nodes.player import Player
 from nodes.recording.compare import compare
 from nodes.recording.integrity import checks as checks
-from nodes.recording.integrity import chunks, scan
 from nodes.recording.integrity.holes import CUT_OFF, DAMAGED, NOT_WRITTEN, Hole
 from nodes.recording.places import sidecar_path
 from nodes.recording.reader import RecordingError, RecordingFile, RecordingWarning, RecordingWriter, read_recording
@@ -786,26 +783,3 @@ def test_the_last_instant_of_a_cut_run_is_not_replayed(tmp_path: Path, capsys: p
     assert set(kinds) <= {row[0].rpartition("/")[2] for row in rows}
     assert armswing(["replay", str(tmp_path / "cut.mcap"), "--node", SWING_UP]) == 0
     assert "cut off" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("compression", ["lz4", "zstd"])
-def test_a_chunk_is_inflated_to_its_stated_size_at_most(compression: str) -> None:
-    content = bytes(10_000_000)
-    if compression == "lz4":
-        import lz4.frame
-
-        packed = lz4.frame.compress(content)
-    else:
-        import zstandard
-
-        packed = zstandard.ZstdCompressor().compress(content)
-    assert chunks.decompressed(compression, packed, len(content)) == content
-    assert len(chunks.decompressed(compression, packed, 1000)) == 1001
-    head = (
-        struct.pack("<QQQII", 0, 0, 1000, 0, len(compression)) + compression.encode() + struct.pack("<Q", len(packed))
-    )
-    record = b"\x06" + struct.pack("<Q", len(head) + len(packed)) + head + packed
-    file = MCAP0_MAGIC + record
-    found = scan.Scanner(io.BytesIO(file), len(file))
-    assert list(found.messages()) == []
-    assert [hole.cause for hole in found.holes] == [CUT_OFF]

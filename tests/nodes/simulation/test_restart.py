@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shlex
-import zlib
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +21,7 @@ from nodes.recording.reader import RecordingError, RecordingFile
 from nodes.simulation.compose import compose
 from nodes.simulation.restart.finding import read_restart
 from nodes.simulation.restart.overrides import override_text, recorded_overrides
-from nodes.simulation.restart.snapshots import Restart, RunState
+from nodes.simulation.restart.snapshots import Restart
 
 LAUNCH = Path(__file__).parents[3] / "launch"
 RECORDED = {  # launch file, simulated seconds
@@ -424,9 +423,3 @@ def test_an_override_is_read_as_the_value_that_it_was_written_for(value: object)
     target, _, text = override_text("trajectory.kind", value).partition("=")
     assert target == "trajectory.kind"
     assert _value(target, text) == value
-
-
-def test_a_snapshot_that_inflates_to_more_than_a_state_has_is_refused() -> None:
-    bomb = zlib.compress(bytes(1 << 26))
-    with pytest.raises(ValueError, match="cannot be read: it has more than 4194304 bytes; record the run again"):
-        RunState.decode(bomb)

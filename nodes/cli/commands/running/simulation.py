@@ -193,6 +193,9 @@ def restore(
     """
     import msgspec
 
+    from nodes.messages.codec import MAX_BYTES
+    from sim_core.support.limited import read_limited
+
     if not file.is_file():
         raise InputError(f"no such file {str(file)!r}; 'armswing sim snapshot FILE' writes a snapshot")
     with file.open("rb") as opened:
@@ -205,9 +208,10 @@ def restore(
         _report(domain, as_json)
         return
     try:
-        state = msgspec.msgpack.decode(file.read_bytes())
-    except msgspec.DecodeError as error:
-        raise InputError(f"{str(file)!r} is not a snapshot of 'armswing sim snapshot': {error}") from error
+        state = msgspec.msgpack.decode(read_limited(file, MAX_BYTES))
+    except (OSError, msgspec.DecodeError, RecursionError, ValueError) as error:
+        why = getattr(error, "strerror", error)
+        raise InputError(f"{str(file)!r} is not a snapshot of 'armswing sim snapshot': {why}") from error
     _call(domain, "restore", state=state)
     _report(domain, as_json)
 
