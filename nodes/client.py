@@ -58,9 +58,13 @@ RELEASE_AGAIN_S = 4.0  # the same, at most, for a release: the time is doubled w
 class NotLiveError(ConnectionError):
     """Raised if no launch is running in the domain. The only argument is a one-line message for the user."""
 
+    exit_code = 1
+
 
 class UnknownNameError(LookupError):
     """Raised for an unknown node or topic. The only argument is a one-line message for the user."""
+
+    exit_code = 2
 
 
 class TopicEntry(msgspec.Struct, kw_only=True):

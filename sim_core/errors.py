@@ -13,9 +13,13 @@ from sim_core.support.suggestion import did_you_mean
 class SimulationError(RuntimeError):
     """Base class of errors in a running computation, as opposed to invalid requests."""
 
+    exit_code = 1
+
 
 class InvalidRequest(ValueError):  # noqa: N818 - reads as what it is at the call site
     """A request that is invalid or names something that does not exist."""
+
+    exit_code = 2
 
 
 class UnknownName(InvalidRequest):

@@ -16,31 +16,9 @@ from typing import Any
 import typer
 
 from nodes.cli.commands import MODULES, add_commands
-from nodes.cli.terminal import InputError, UnavailableError, warn
+from nodes.cli.terminal import warn
 from nodes.recording.integrity.warning import RecordingWarning
 from sim_core.support.extras import install_hint, missing_extra
-
-# Exit codes of errors whose message is one clear line. By name, so that their modules need not be imported here: an
-# error of a module that was never loaded cannot occur.
-ONE_LINE_ERRORS = {
-    ("nodes.plan.launch_plan", "PlanError"): 2,
-    ("nodes.sweeps.design", "SweepError"): 2,
-    ("nodes.sweeps.axes", "AxisError"): 2,
-    ("nodes.launching.joining", "NodeFailedError"): 1,
-    ("nodes.transport.registry", "RegistryError"): 2,
-    ("nodes.messages.codec", "WireError"): 2,
-    ("nodes.transport.security.keys", "KeysError"): 2,
-    ("nodes.transport.domain", "DomainError"): 2,
-    ("nodes.transport.sockets", "AddressError"): 2,
-    ("nodes.transport.service", "ServiceTimeout"): 1,
-    ("nodes.transport.service", "ServiceError"): 2,
-    ("nodes.recording.reader", "RecordingError"): 2,
-    ("nodes.recording.columns", "UnknownFieldError"): 2,
-    ("nodes.client", "UnknownNameError"): 2,
-    ("nodes.client", "NotLiveError"): 1,
-    ("sim_core.errors", "InvalidRequest"): 2,
-    ("sim_core.errors", "SimulationError"): 1,
-}
 
 # Errors of a disk that is full or not writable, in any command.
 PATH_ERRORS = {
@@ -149,22 +127,16 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 
 def _exit_code_of(error: Exception) -> int | None:
-    """Exit code for an error that the user sees as one line; None for an error that is a defect of the program."""
-    if isinstance(error, InputError):
-        return 2
-    if isinstance(error, UnavailableError):
-        return 1
-    if hasattr(error, "format_message"):  # usage errors of the command-line library
-        return int(getattr(error, "exit_code", 2))
+    """Exit code for an error that the user sees as one line; None for an error that is a defect of the program.
+
+    Classes of errors whose message is one line for the user have an attribute `exit_code`.
+    """
     if type(error).__name__ == "Abort":
         return 130
     if isinstance(error, OSError) and error.errno in DISK_ERRORS | PATH_ERRORS:
         return 1
-    for (module, name), exit_code in ONE_LINE_ERRORS.items():
-        kind = getattr(sys.modules.get(module), name, None)
-        if kind is not None and isinstance(error, kind):
-            return exit_code
-    return None
+    code = getattr(error, "exit_code", None)
+    return code if isinstance(code, int) else None
 
 
 def _line_of(error: Exception) -> str:

@@ -21,12 +21,16 @@ _CONTROL_IN_JSON = re.compile(r"[\x7f-\x9f]")  # control characters that JSON do
 class InputError(Exception):
     """Raised for an invalid request of the user. The message is one line for the user; the exit code is 2."""
 
+    exit_code = 2
+
 
 class UnavailableError(Exception):
     """Raised if a valid request cannot be met now, for example because no launch is live.
 
     The message is one line for the user; the exit code is 1.
     """
+
+    exit_code = 1
 
 
 Domain = Annotated[

@@ -35,6 +35,8 @@ SILENT_S = 0.5  # waiting time for a launch before a line says so
 class NodeFailedError(RuntimeError):
     """A node raised an exception. Its traceback has been printed; the error's text names the node and the exception."""
 
+    exit_code = 1
+
 
 def run_node(
     run: str,

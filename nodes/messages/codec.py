@@ -62,6 +62,8 @@ _mode_decoder = msgspec.msgpack.Decoder(_Mode)
 class WireError(ValueError):
     """A ZeroMQ frame or message that does not follow the protocol. Attributes: topic, reason."""
 
+    exit_code = 2
+
     def __init__(self, topic: str, reason: str) -> None:
         super().__init__(f"topic {topic!r}: {reason}")
         self.topic = topic

@@ -24,6 +24,8 @@ LONGEST_LINE = 1500  # characters of an error; a longer one is cut in the middle
 class PlanError(ValueError):
     """A plan that cannot run; the only argument is one line for the user."""
 
+    exit_code = 2
+
     def __init__(self, line: str) -> None:
         line = " ".join(line.splitlines())
         super().__init__(line if len(line) <= LONGEST_LINE else f"{line[:1000]} ... {line[-400:]}")

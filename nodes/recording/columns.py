@@ -18,6 +18,8 @@ UNNAMED = ("frames", "twists")  # vectors whose entries the field "name" does no
 class UnknownFieldError(KeyError):
     """A topic of a recording has no field of this name. The text is one line for the user."""
 
+    exit_code = 2
+
     def __str__(self) -> str:
         return str(self.args[0])
 

@@ -60,6 +60,8 @@ _plain = msgspec.json.Decoder(dict[str, Any]).decode
 class RecordingError(ValueError):
     """A file that cannot be read as a recording. The text is one line for the user."""
 
+    exit_code = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:

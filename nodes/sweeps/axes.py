@@ -19,6 +19,8 @@ DIGITS = 12  # significant digits of evenly spaced values, so that 0.1:0.3:3 giv
 class AxisError(ValueError):
     """Raised for a text that does not describe an axis. The message is one line with the text and the mistake."""
 
+    exit_code = 2
+
 
 class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Axis of a sweep: the values that one key of the launch takes in the runs.

@@ -30,6 +30,8 @@ LEAST_LIMIT_S, SLOWNESS = 60.0, 20.0  # default limit of a cell: at least this, 
 class SweepError(ValueError):
     """Raised for a sweep that cannot be carried out. The message is one line for the user."""
 
+    exit_code = 2
+
 
 class Cell(msgspec.Struct, frozen=True):
     """One run of a sweep.

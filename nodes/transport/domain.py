@@ -18,6 +18,8 @@ LONGEST_IPC_PATH = 100  # sockaddr_un holds 107 bytes, some of which suffixes su
 class DomainError(ValueError):
     """Raised for a domain that cannot be used. The only argument is a one-line message for the user."""
 
+    exit_code = 2
+
 
 def default_domain() -> int:
     """Number of the domain from the environment variable ARMSWING_DOMAIN; 0 if it is not set.

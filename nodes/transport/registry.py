@@ -54,6 +54,8 @@ NEWS_TOPIC = b"registry"
 class RegistryError(RuntimeError):
     """Raised if the registry is absent or refuses a call. The only argument is a one-line message for the user."""
 
+    exit_code = 2
+
 
 class RegistryAbsent(RegistryError):  # noqa: N818  says where the registry is, not what it did wrong
     """Raised if the registry does not reply at its endpoint."""

@@ -33,9 +33,13 @@ LAST_REPLY_MS = 200  # a closing server still sends its last replies, such as th
 class ServiceError(RuntimeError):
     """Raised if a service refuses a call. The only argument is the reason, as one line."""
 
+    exit_code = 2
+
 
 class ServiceTimeout(ServiceError):  # noqa: N818  it is what happened, as TimeoutError's cousins are named
     """Raised if a service does not reply in time."""
+
+    exit_code = 1
 
 
 class Call(msgspec.Struct, kw_only=True):

@@ -47,6 +47,8 @@ class AddressError(ValueError):
     The only argument is a one-line message for the user.
     """
 
+    exit_code = 2
+
 
 def check_address(endpoint: str) -> None:
     """Raise AddressError unless the endpoint is ipc, inproc, tcp on loopback, or tcp with a key.

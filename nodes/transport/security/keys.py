@@ -32,6 +32,8 @@ class KeysError(ValueError):
     The only argument is a one-line message for the user, for example with a command to run.
     """
 
+    exit_code = 2
+
 
 @dataclass(frozen=True)
 class OwnKey:
