@@ -217,6 +217,11 @@ class CommandGuard:
         self.passed += 1
         return [*passed, *(self._advance(now, [self._index[names[k]] for k in known]) if known else [])]
 
+    def reject_stale(self, now: float, age_s: float) -> None:
+        """Report a command that waited for `age_s` while the guard's process did not run."""
+        line = f"a command waited for {age_s:.1f} s while the guard did not run: it and others as old are not passed on"
+        self._report(now, Intervention("guard_rejected", "backlog", line))
+
     def _set(self, now: float, joint: int, mode: int, value: float) -> None:
         braked = self._held[joint] and self._mode[joint] in (VELOCITY, POSITION)
         before = NONE if self._held[joint] else self._mode[joint]

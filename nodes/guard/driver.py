@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from nodes.guard.backlog import Backlog
 from nodes.guard.command_guard import CommandGuard, Guarded
 from nodes.guard.limits import GuardParams
 from nodes.guard.node import check_params, event_of, switch_state
@@ -50,7 +51,7 @@ class DriverGuard:
 
     def __init__(self, params: GuardParams, name: str) -> None:
         self._name, self._file = name, params.enable_file
-        self._guard = CommandGuard(params)
+        self._guard, self._backlog = CommandGuard(params), Backlog(params)
         self._latest: JointCommand | None = None
         self._emergency = ""  # reason of the latest emergency stop
 
@@ -59,6 +60,10 @@ class DriverGuard:
 
         age_s  age of the state from which the received command was computed (s)
         """
+        self._backlog.run()
+        if stale_s := self._backlog.stale_s(command):
+            self._guard.reject_stale(now, stale_s)
+            return []
         self._latest = command
         self._read_switch()
         return self._commands(self._guard.process_command(now, command.mode, command.name, command.value, age_s))
@@ -78,6 +83,7 @@ class DriverGuard:
 
         Call this method regularly, also while no commands are received.
         """
+        self._backlog.run()
         self._read_switch()
         return self._commands(self._guard.check(now))
 
@@ -115,8 +121,9 @@ class DriverGuard:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Numbers of clamped values, of controlled stops, and of received commands that were passed on."""
-        return {"clamps": self._guard.clamps, "stops": self._guard.stops, "passed": self._guard.passed}
+        """Numbers of clamped values, controlled stops, commands passed on, and, if there were any, stale commands."""
+        stale = {"stale": self._backlog.stale} if self._backlog.stale else {}
+        return {"clamps": self._guard.clamps, "stops": self._guard.stops, "passed": self._guard.passed} | stale
 
     def snapshot(self) -> dict[str, Any]:
         """State of the guard, for `restore`."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from nodes.guard.backlog import Backlog
 from nodes.guard.command_guard import CommandGuard, Guarded, Intervention
 from nodes.guard.limits import GuardParams, missing_joint
 from nodes.messages import Description, Enable, Event, JointCommand, Message, RobotState
@@ -85,6 +86,7 @@ class Guard(Node):
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
         self._guard = CommandGuard(context.params)
+        self._backlog = Backlog(context.params)
         self._now = 0.0
         self._answers: int | None = None
         self._due: list[Guarded] = []  # first commands of an emergency stop
@@ -100,6 +102,7 @@ class Guard(Node):
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         guard = self._guard
+        self._backlog.run()
         if isinstance(message, RobotState):
             self._now, self._answers = message.timestamp, message.seq
             if self._context.params.enable_file:
@@ -108,6 +111,9 @@ class Guard(Node):
             due, self._due = self._due, []
             return self._sent([*due, *guard.check(self._now)])
         if isinstance(message, JointCommand):
+            if stale_s := self._backlog.stale_s(message):
+                guard.reject_stale(self._now, stale_s)
+                return self._sent(())
             age_s = self._now - message.timestamp
             return self._sent(
                 guard.process_command(self._now, message.mode, message.name, message.value, age_s), message
@@ -136,8 +142,9 @@ class Guard(Node):
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """Numbers of clamped values, of controlled stops, and of received commands that were passed on."""
-        return {"clamps": self._guard.clamps, "stops": self._guard.stops, "passed": self._guard.passed}
+        """Numbers of clamped values, controlled stops, commands passed on, and, if there were any, stale commands."""
+        stale = {"stale": self._backlog.stale} if self._backlog.stale else {}
+        return {"clamps": self._guard.clamps, "stops": self._guard.stops, "passed": self._guard.passed} | stale
 
     def snapshot(self) -> Any:
         return {"guard": self._guard.snapshot(), "now": self._now, "answers": self._answers}

@@ -12,6 +12,7 @@ import pytest
 
 from nodes.client import guard_state
 from nodes.guard.command_guard import CommandGuard
+from nodes.guard.driver import DriverGuard
 from nodes.guard.limits import GuardParams
 from nodes.guard.node import Guard, switch_state
 from nodes.guard.stop_log import GuardLog
@@ -500,6 +501,42 @@ def test_an_old_command_is_not_passed_on() -> None:
     guard = made(max_age_ms=50)
     assert guard.process_command(0.0, "position", NAMES, [0.0, 0.0], 0.06) == []
     assert kinds(guard) == [("guard_rejected", "max_age")]
+
+
+class Clocks:
+    """Stands in for the module `time`: both clocks run together, and the sender's clock is 5 s behind."""
+
+    ns = 10**9
+
+    def monotonic_ns(self) -> int:
+        return self.ns
+
+    def time_ns(self) -> int:
+        return self.ns + 5 * 10**9
+
+
+def test_commands_that_waited_while_the_guard_was_frozen_are_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks = Clocks()
+    monkeypatch.setattr("nodes.guard.backlog.time", clocks)
+    guard = DriverGuard(msgspec.convert({"joints": JOINTS, "heartbeat_ms": 100}, GuardParams), "driver")
+    state = RobotState(name=NAMES, position=[0.0, 0.0], velocity=[0.0, 0.0])
+
+    def passed(sent_ns: int) -> bool:
+        guard.process_message(state, 1e-9 * clocks.ns)
+        guard.check(1e-9 * clocks.ns)
+        command = JointCommand(mode="position", name=NAMES, value=[0.0, 0.0], sent_ns=sent_ns)
+        return bool(guard.process_command(command, 1e-9 * clocks.ns, 0.0))
+
+    for _ in range(10):
+        clocks.ns += 10**7
+        assert passed(clocks.ns)
+    frozen_at = clocks.ns
+    clocks.ns += 3 * 10**9  # SIGSTOP; then the commands of these 3 s arrive at once
+    guard._guard._commanded_at[:] = 1e-9 * clocks.ns  # without the stop by heartbeat, which comes as well
+    waited = [passed(frozen_at + k * 10**7) for k in range(1, 301)]
+    assert waited == [False] * 289 + [True] * 11  # those of the latest 100 ms are passed on
+    assert guard.counters["stale"] == 289
+    assert [(each.kind, each.key) for each in guard.events] == [("guard_rejected", "backlog")]
 
 
 def test_the_status_of_a_guard_has_the_beginning_of_the_stop_in_force() -> None:
