@@ -184,10 +184,12 @@ def test_a_skip_that_no_list_allows_fails_the_check(tmp_path: Path) -> None:
 def test_pages_and_examples_import_from_armswing_alone() -> None:
     """Except the pages on extending armswing and on its architecture, and the files that these pages name."""
     from nodes.cli.commands.setup.controller import CONTROLLER
+    from robots.importing.source import FUNCTION
 
     pages = [page for page in ("README.md", *DOCS) if not page.startswith(("docs/extending/", "docs/architecture/"))]
     files = [*map(ROOT.joinpath, pages), *(ROOT / "docs/examples").glob("*.py"), *(ROOT / "launch").rglob("*.py")]
     texts = {str(file.relative_to(ROOT)): file.read_text() for file in files} | {"armswing new": CONTROLLER}
+    texts["robot import"] = FUNCTION
     pattern = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(PACKAGES)})\b.*", re.MULTILINE)
     assert sum("from armswing" in text for text in texts.values()) > 15
     assert {name: found for name, text in texts.items() if (found := pattern.findall(text))} == {}

@@ -13,7 +13,7 @@ FUNCTION = '''"""{about}"""
 
 from __future__ import annotations
 
-from sim_core.mechanism import {classes}
+from armswing.mechanism import {classes}
 
 
 def {name}() -> Mechanism:
