@@ -300,8 +300,7 @@ class Launch:
         lines = []
         for name, child in self._supervisor.children.items():
             status = self._observer.status.get(name)
-            known = status is not None and child.state == "running"
-            state = status.state if status is not None and known else child.state
+            state = (self._observer.state(name) if child.state == "running" else "") or child.state
             lost = status.counters.get("lost", 0) if status is not None else None
             lines.append(NodeLine(name, child.pid, state, lost, _detail(status)))
         return [*lines, *self._remote_nodes.lines()]

@@ -21,6 +21,7 @@ log = logging.getLogger("armswing.node")
 NOT_READY = ("starting", "failed")
 SUBSCRIBED_DEADLINE_S = 1.0
 LISTEN_S = 0.01
+SILENT_S = 5  # ten periods of the status
 ASK_TIMEOUT_S = 1.0
 
 
@@ -35,6 +36,7 @@ class Observer:
     def __init__(self, domain: int) -> None:
         self.folder = domain_folder(domain)
         self.status: dict[str, Status] = {}
+        self._received_at: dict[str, float] = {}  # {node: time.monotonic() of its latest status}
         self.first_state_at: float | None = None
         self._link = RegistryLink(domain)
         self._subscriber = Subscriber(zmq.Context.instance(), ["status"], "launch")
@@ -75,6 +77,17 @@ class Observer:
         """Simulation time of the server's last status, s."""
         status = self.status.get("sim")
         return status.timestamp if status is not None else 0.0
+
+    def state(self, name: str) -> str:
+        """State in a node's latest status; "silent for N s" if this status is older than SILENT_S, "" without any.
+
+        N is a multiple of SILENT_S, so that the text seldom changes.
+        """
+        status = self.status.get(name)
+        if status is None:
+            return ""
+        steps = int((time.monotonic() - self._received_at[name]) / SILENT_S)
+        return f"silent for {steps * SILENT_S} s" if steps and status.state in ("ready", "running") else status.state
 
     def call(
         self, name: str, service: str, timeout_s: float = ASK_TIMEOUT_S, args: dict[str, Any] | None = None
@@ -120,6 +133,7 @@ class Observer:
         while (received := self._subscriber.receive(wait_s)) is not None:
             if isinstance(received[2], Status):
                 self.status[received[2].node] = received[2]
+                self._received_at[received[2].node] = time.monotonic()
             wait_s = 0.0
 
     def _listen(self, subscriber: Subscriber, entry: NodeEntry) -> bool:

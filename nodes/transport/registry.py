@@ -365,6 +365,8 @@ class Registry:
         sim = self._entries.get("sim")
         others = [each for name, each in self._entries.items() if name != entry.name]
         if line := registration_refusal(entry, self.owners, {} if sim is None else sim.grants, others):
+            if line.startswith(NOT_GRANTED):  # the node asks the simulation and comes back, which is no attack
+                raise RegistryError(line)
             raise PermissionRefused(line)
         if (
             peer.key

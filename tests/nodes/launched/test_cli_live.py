@@ -246,6 +246,9 @@ def test_a_recording_is_made_described_exported_and_played(live: Any, until: Any
         before = ask("param", "get", "damper", "damping"), ask("param", "get", "sim", "arm_damping")
         ask("param", "set", "damper", "damping", "0.003")
         ask("param", "set", "sim", "arm_damping", "0.002")
+        second = live.start("record", "-o", tmp_path / "second.mcap")
+        until(lambda: "record_2" in [e.name for e in client.nodes()])
+        second.send_signal(signal.SIGINT)
         frames = client.call("record", "recording")["frames_written"]
         until(lambda: client.call("record", "recording")["frames_written"] > frames + 100)
     recorder.send_signal(signal.SIGINT)

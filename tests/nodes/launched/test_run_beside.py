@@ -104,6 +104,10 @@ def test_a_node_that_has_taken_over_says_once_on_its_own_terminal_that_its_comma
     why = "mode 'velocity': actuator 'arm' of 'rotary_pendulum' has no servo gains; use mode 'effort'"
     line = f"WARNING second: the simulation refuses the node's commands: {why}\n"
     assert (runner.returncode, said) == (0, line)
+    launch.send_signal(signal.SIGINT)
+    summary, _ = launch.communicate(timeout=20.0)
+    assert "messages lost" in summary
+    assert "rejected calls" not in summary  # the registration before the grant is none
 
 
 def test_a_parameter_that_ends_its_node_is_said_so_at_once_and_one_it_refuses_changes_nothing(

@@ -50,3 +50,16 @@ def test_an_address_that_is_none_is_said_once_and_the_others_are_heard(
     assert said[0].startswith("launch: cannot subscribe to node 'sim': address 'garbage' is refused")
     publisher.close()
     context.term()
+
+
+def test_a_node_whose_status_is_missing_is_not_called_ready(domain: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("nodes.launching.observer.time.monotonic", lambda: now)
+    observer = Observer(domain)
+    assert observer.state("arm") == ""
+    for state, shown in (("ready", "silent for 10 s"), ("starting", "starting"), ("failed", "failed")):
+        observer.status["arm"], observer._received_at["arm"] = Status(node="arm", state=state), now - 4.9
+        assert observer.state("arm") == state
+        observer._received_at["arm"] = now - 13.0
+        assert observer.state("arm") == shown
+    observer.close()

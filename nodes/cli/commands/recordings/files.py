@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -74,7 +75,7 @@ def record(
     def greet(_client: Any, _name: str) -> None:
         print_line(f"recording to {output}, Ctrl-C ends")
 
-    code = run_node(node, name="record", params=params, domain=domain, beside=greet, ended=ended.append)
+    code = run_node(node, name=_free_name(domain), params=params, domain=domain, beside=greet, ended=ended.append)
     for recorder in ended:
         found = recorder.on_request("recording", {})
         if recorder.verdict is not None:
@@ -86,6 +87,17 @@ def record(
             )
         print_line(f"wrote {output}: {found['frames_written']} messages, {output.stat().st_size} B")
     raise typer.Exit(code)
+
+
+def _free_name(domain: int | None) -> str:
+    """ "record", or "record_2" and so on where a node of the live launch has this name."""
+    from nodes.client import Client, NotLiveError
+
+    taken: set[str] = set()
+    with contextlib.suppress(NotLiveError), Client(domain) as client:
+        taken = {entry.name for entry in client.nodes()}
+    names = ("record", *(f"record_{number}" for number in range(2, len(taken) + 3)))
+    return next(name for name in names if name not in taken)
 
 
 def play(
