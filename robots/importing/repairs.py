@@ -10,7 +10,7 @@ import numpy as np
 from robots.importing.notes import Notes
 from robots.importing.xml_reader import Element, Errors
 from sim_core.errors import InvalidRequest
-from sim_core.mechanism import Joint, Mechanism
+from sim_core.mechanism import Body, Joint, Mechanism
 from sim_core.mechanism.checks.masses import undetermined
 from sim_core.mechanism.quantities import value_of
 from sim_core.mobility import mass_matrix_at, moving_bodies
@@ -60,7 +60,16 @@ def with_smallest_masses(mechanism: Mechanism, elements: Mapping[str, Element], 
             changed.add(joint.child)
         left = [joint for joint in _undetermined(mechanism) if joint.child not in changed]
         waiting = _bare(mechanism, left)
-    return mechanism
+    bodies = [_with_inertial_mass(body, elements, notes) for body in mechanism.bodies]
+    return dataclasses.replace(mechanism, bodies=tuple(bodies))
+
+
+def _with_inertial_mass(body: Body, elements: Mapping[str, Element], notes: Notes) -> Body:
+    """The body, with MASS if it has an inertia and no mass."""
+    if value_of(body.mass) > 0.0 or not any(map(value_of, body.inertia)) or body.name not in elements:
+        return body
+    notes.add(elements[body.name], f"the link has inertia and no mass; it gets {MASS:g} kg, as repair=massless asks")
+    return dataclasses.replace(body, mass=MASS)
 
 
 def _bare(mechanism: Mechanism, joints: list[Joint]) -> list[Joint]:

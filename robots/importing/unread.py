@@ -94,7 +94,8 @@ def _check_child(owner: Element, child: Element, notes: Notes) -> None:
     elif child.tag in UNREAD:
         notes.add(child, UNREAD[child.tag])
     elif child.tag not in CHILDREN[owner.tag]:
-        if meant := _misspelt(child.tag, CHILDREN[owner.tag], [each.tag for each in owner.children]):
+        present = [] if owner.tag == "robot" else [each.tag for each in owner.children]  # a robot has many of each
+        if meant := _misspelt(child.tag, CHILDREN[owner.tag], present):
             child.fail(f"the tag of this element is unknown in {place}; did you mean <{meant}>?")
         if child.children and {each.tag for each in child.children} == {PROPELLOR}:
             notes.add(child, f"<{PROPELLOR}> is not read: the robot has no such actuator")

@@ -223,11 +223,12 @@ class Reader:
 
     def _joint(self, edge: Edge) -> Joint:
         element = edge.element
-        kind, p, R = "fixed", np.zeros(3), np.eye(3)
+        kind, p, R = "continuous", np.zeros(3), np.eye(3)  # of an unknown type the other errors are found, too
         with self.errors.collected():
-            kind = element.text("type")
-            if kind not in KINDS:
-                element.fail(f"type is {kind!r}; it must be one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
+            given = element.text("type")
+            if given not in KINDS:
+                element.fail(f"type is {given!r}; it must be one of {', '.join(KINDS)}{did_you_mean(given, KINDS)}")
+            kind = given
         with self.errors.collected():
             p, R = origin_of(edge.slide or element)
         common: dict[str, Any] = {
@@ -237,7 +238,7 @@ class Reader:
             "parent_point": vector(p),
             "rotation": rows(R),
         }
-        if KINDS.get(kind, "fixed") == "fixed":
+        if KINDS[kind] == "fixed":
             return Joint(kind="fixed", **common)
         damping, friction, spring, axis = 0.0, None, None, X
         limits: tuple[float | None, float | None] = None, None

@@ -143,3 +143,11 @@ def test_all_errors_of_an_mjcf_file_are_named_at_once_and_repaired_in_the_same_w
     assert line.startswith("3 errors: (1) ")
     for words in ("did you mean 'fullinertia'", "axis is 0 0 0", "two bodies are named 'a'"):
         assert words in line
+
+
+def test_a_link_with_inertia_and_no_mass_gets_the_smallest_mass_on_request(write: Write) -> None:
+    path = write(EMPTY.format("a"), link("b", 0.0), HINGE)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert build(path, repair="massless").body("b").mass == 1e-3
+    assert any("the link has inertia and no mass; it gets 0.001 kg" in str(each.message) for each in caught)

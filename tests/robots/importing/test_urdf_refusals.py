@@ -341,10 +341,17 @@ def test_damping_friction_and_springs_of_older_and_newer_files_are_read(write: W
 
 def test_all_errors_of_a_file_are_named_at_once(write: Write) -> None:
     hinge = HINGE.replace('effort="5"', 'effort="-5"').replace('axis xyz="0 0 1"', 'axis xyz="0 0 0"')
-    slide = joint("slide", "b", "d", kind="slide")
+    slide = joint("slide", "b", "d", kind="slide", axis="0 0 q")
     line = refusal(write(link("a"), link("b", mass=-1), link("c"), hinge, slide, joint("two", "b", "c")))
-    assert line.startswith("5 errors: (1) line ")
-    for words in ("there is no link 'd'", "mass is -1", "xyz is 0 0 0", "effort is -5", "slide'"):
+    assert line.startswith("6 errors: (1) line ")
+    for words in (
+        "'q' is not a finite number",
+        "there is no link 'd'",
+        "mass is -1",
+        "xyz is 0 0 0",
+        "effort is -5",
+        "slide'",
+    ):
         assert words in line
 
 
@@ -395,3 +402,10 @@ def test_a_parameter_leaves_out_what_is_refused_without_it(write: Write) -> None
     assert [actuator.name for actuator in made.actuators] == ["hinge"]
     with pytest.raises(InvalidRequest, match=r"friction is 'keep'; it must be one of bristles, regularized, ignore"):
         build(file, friction="keep")
+
+
+def test_misspelt_links_and_joints_are_named_beside_others_of_their_kind(write: Write) -> None:
+    line = refusal(write(*TWO, HINGE, '<lnik name="c"/><jont name="d"/><sensors/>'))
+    assert "<lnik>: the tag of this element is unknown in <robot>; did you mean <link>?" in line
+    assert "<jont>: the tag of this element is unknown in <robot>; did you mean <joint>?" in line
+    assert "sensors" not in line
