@@ -64,7 +64,6 @@ def use(name: str) -> None:
 
 
 def check_theme(name: str) -> None:
-    """Raise ValueError for a name that is not in THEMES."""
     if name not in THEMES:
         raise ValueError(f"theme {name!r} is unknown; choose one of {', '.join(THEMES)}")
 
@@ -85,7 +84,6 @@ def still_shade() -> float:
 
 
 def axis_colors() -> tuple[str, ...]:
-    """Colours of the axes x, y, z."""
     return tuple(visible(color) for color in AXES)
 
 

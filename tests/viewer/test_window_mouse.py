@@ -234,9 +234,9 @@ def test_every_command_is_in_a_menu_and_on_the_page_of_shortcuts(window: MainWin
     assert window.shortcut_page.isVisible()
     for command in COMMANDS:
         if command.when == "live":
-            assert command.name not in window.menus.actions
+            assert command.key not in window.menus.actions
             continue
-        action = window.menus.actions[command.name]
+        action = window.menus.actions[command.key]
         assert action in window.menus.menus[command.menu].actions()
         assert command.text in page
         assert not command.keys or command.keys[0] in page

@@ -152,7 +152,7 @@ def test_a_dragged_interval_gives_the_statistics_of_the_recording(window: MainWi
     spots = [window.plots.canvas.mapFromScene(box.sceneBoundingRect().center())]
     drag(window.plots.canvas.viewport(), spots[0], spots[0] + QtCore.QPoint(40, 0))
     assert table.item(0, 0).text() == window.plots.plots[2].name != "Position"
-    window.plots.clear_interval()
+    window.plots.set_interval(None)
     assert table.rowCount() == 0
 
 
@@ -166,7 +166,7 @@ def test_a_panel_opened_by_a_selection_closes_with_it_and_obeys_the_user_meanwhi
 
     select()
     assert dock.isVisible()
-    window.plots.clear_interval()
+    window.plots.set_interval(None)
     assert dock.isHidden()
     select()
     dock.hide()
@@ -178,10 +178,10 @@ def test_a_panel_opened_by_a_selection_closes_with_it_and_obeys_the_user_meanwhi
     QtWidgets.QApplication.processEvents()
     window.docks.update()
     assert window.docks.docks["Events"].isVisible()  # raised by the user: no update covers it
-    window.plots.clear_interval()
+    window.plots.set_interval(None)
     dock.show()
     select()
-    window.plots.clear_interval()
+    window.plots.set_interval(None)
     assert not dock.isHidden()  # opened by the user
 
 
@@ -220,7 +220,7 @@ def test_a_layout_is_saved_and_loaded(window: MainWindow, tmp_path: Path, monkey
     dialogs = QtWidgets.QFileDialog
     monkeypatch.setattr(dialogs, "getSaveFileName", lambda *_: (str(path), ""))
     monkeypatch.setattr(dialogs, "getOpenFileName", lambda *_: (str(path), ""))
-    window.scene.look_top()
+    window.scene.look("top")
     window.plots.add(Curve("swing/state", "outputs.height"))
     window.docks.docks["Events"].show()
     camera, specs = window.history.layout.camera, window.plots.specs
@@ -485,7 +485,7 @@ def test_a_layout_gets_the_suffix_by_which_it_is_found_again(
     monkeypatch.setattr(QtWidgets.QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "mine"), ""))
     window.files.save_layout_as()
     saved = (tmp_path / "mine.layout.json").read_bytes()
-    window.scene.look_top()
+    window.scene.look("top")
     window.files.save_layout_as()  # the dialog did not ask whether to replace mine.layout.json
     assert (tmp_path / "mine.layout.json").read_bytes() == saved
     assert load_layout(tmp_path / "mine").camera != load_layout(tmp_path / "mine.layout.json").camera
@@ -498,7 +498,7 @@ def test_the_dialog_of_a_film_has_its_interval_speed_and_size(
     monkeypatch.setattr(QtWidgets.QFileDialog, "getSaveFileName", lambda *given: (titles.append(given[1]), ("", ""))[1])
     window.files.save_film()
     window.plots.set_interval((0.5, 1.25))
-    window.playback.play_faster()
+    window.timeline.change_factor(1)
     window.files.save_film()
     whole, part = titles
     assert whole == "Save film: t = 0 .. 2.99 s at 1 times the speed, 1280x720"

@@ -53,7 +53,7 @@ def test_a_recording_without_states_has_no_plots_and_no_time(tmp_path: Path, qtb
         assert window.page.stack.currentWidget() is window.page.empty
         assert window.page.clock.text() == ""
         assert not window.timeline.isEnabled()
-        window.playback.next_frame()
+        window.playback.step(1)
         window.events.next()
         window.fit_all()
 

@@ -72,7 +72,6 @@ def frame_columns(names: Sequence[str], frames: Floats, known: Sequence[str] = (
 
 
 def event_text(event: Event) -> str:
-    """An event as one line of text."""
     return row_text({name: getattr(event, name) for name in event.__struct_fields__})
 
 

@@ -25,7 +25,6 @@ class PlainAxis(pg.AxisItem):
         self.setTickDensity(0.6)  # density of numbers while no spacing is set
 
     def restyle(self) -> None:
-        """Use the colours of the present theme."""
         self.setPen(theme.FAINT)
         self.setTextPen(theme.MUTED)
 

@@ -72,7 +72,6 @@ class BodiesItem(pg.GraphicsObject):
         return self._present
 
     def boundingRect(self) -> Any:
-        """Qt override: bounds of everything drawn."""
         return self._bounds
 
     def paint(self, painter: Any, *_: Any) -> None:

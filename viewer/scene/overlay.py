@@ -89,7 +89,6 @@ class SceneOverlay:
         return still + springs + [("➔", force_named(name), self.colors[name]) for name, *_ in self._forces]
 
     def ground(self, view: View) -> list[Outline]:
-        """Outlines of the ground shapes, which do not move."""
         outlines = self._ground.outlines(AT_REST, view)
         return [outline._replace(shade=outline.shade * palette.still_shade()) for outline in outlines]
 

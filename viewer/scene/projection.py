@@ -122,7 +122,6 @@ def choose_view(requested: str, gravity: Floats, front: Floats | None = None) ->
 
 
 def check_plane(requested: str) -> None:
-    """Raise ValueError for an unknown plane."""
     if requested not in PLANES:
         raise ValueError(f"plane {requested!r} is unknown; choose one of {', '.join(PLANES)}")
 

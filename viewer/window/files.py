@@ -165,7 +165,6 @@ class FileMenu:
         return max(start, low), min(end, high)
 
     def _film_text(self) -> str:
-        """Interval and speed of a film as text."""
         start, end = self._film_span()
         return f"t = {start:.4g} .. {end:.4g} s at {self._window.timeline.factor:g} times the speed"
 
@@ -319,6 +318,5 @@ class OverrideDialog(QtWidgets.QDialog):
 
     @property
     def chosen(self) -> list[str]:
-        """Overrides that are chosen."""
         items = [self.list.item(row) for row in range(self.list.count())]
         return [item.text().removeprefix("--set ") for item in items if item.checkState() == CHECKED]

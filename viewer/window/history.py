@@ -60,11 +60,9 @@ class _Change(QtWidgets.QUndoCommand):
         self._at = time.monotonic()
 
     def redo(self) -> None:
-        """Qt override: show the later layout."""
         self._show(self._after)
 
     def undo(self) -> None:
-        """Qt override: show the earlier layout."""
         self._show(self._before)
 
     def id(self) -> int:

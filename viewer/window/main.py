@@ -89,7 +89,6 @@ class MainWindow(RunWindow):
         self._allow_comparing()
 
     def restyle(self) -> None:
-        """Use the colours of the present theme."""
         super().restyle()
         self.docks.restyle()
 
@@ -117,7 +116,6 @@ class MainWindow(RunWindow):
         self.history.change(changed, "fit of everything")
 
     def view_automatic(self) -> None:
-        """Use the automatic camera."""
         self._on_camera(None, "automatic camera")
 
     def toggle_theme(self) -> None:
@@ -145,12 +143,10 @@ class MainWindow(RunWindow):
             self.history.change(msgspec.structs.replace(self.history.layout, align=other), "times of overlaid runs")
 
     def default_plots(self) -> None:
-        """Return to the default plots of the robot."""
         changed = msgspec.structs.replace(self.history.layout, plots=None, time=None, window=None)
         self.history.change(changed, "default plots")
 
     def show_shortcuts(self) -> None:
-        """Show the help page with the keys and mouse gestures."""
         self.shortcut_page = ShortcutPage(self.feed is not None, self)
         self.shortcut_page.show()
 

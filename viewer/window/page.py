@@ -97,7 +97,6 @@ class Page(QtWidgets.QWidget):
             self.clock.setFixedSize(width, self.clock.sizeHint().height())
 
     def show_legend(self, keys: Sequence[Key]) -> None:
-        """Show the legend of the scene."""
         _set(self.legend, "&nbsp;&nbsp; ".join(key_html(*key) for key in shortened(keys)))
 
     def show_caption(self, text: str) -> None:
@@ -133,7 +132,6 @@ def _set(label: Any, text: str) -> None:
 
 
 def key_html(mark: str, name: str, color: str) -> str:
-    """Entry of a legend as rich text."""
     return f"<span style='color:{color}'>{mark}</span>&nbsp;{html.escape(name).replace(' ', '&nbsp;')}"
 
 

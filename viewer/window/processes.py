@@ -44,7 +44,6 @@ class ArmswingProcess(QtCore.QObject):
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is still running."""
         return self._process.poll() is None
 
     def interrupt(self) -> None:

@@ -108,7 +108,6 @@ class Docks:
         self.docks[name] = dock
 
     def fit_widths(self) -> None:
-        """Set the usual widths of the panels at the left and right sides."""
         names = ["Topics", *(["Simulation"] if self.steering is not None else [])]
         narrow = min(1.0, self._window.width() / 1600)
         widths = [round(narrow * TOPICS_WIDTH), round(narrow * STEERING_WIDTH)][: len(names)]
@@ -149,7 +148,6 @@ class Docks:
                 self.joints.renew()
 
     def update_tables(self) -> None:
-        """Update the topics and the events."""
         source = self._plots.sources[0]
         self.topics.show_source(source, *(("", 0.0) if self.run is None else self.run.resting))
         self.events.show_events(source.events, is_whole=not source.live and source.share >= 1.0)
@@ -171,7 +169,6 @@ class Docks:
         self.update_tables()
 
     def process_status(self, status: Status) -> None:
-        """Pass the status of a live node to the panels."""
         if self.timing is not None:
             self.timing.process_status(status)
 
@@ -213,7 +210,6 @@ class Docks:
         self.statistics.show_statistics(interval, rows, None if unread is None else unread[0])
 
     def visible(self) -> tuple[str, ...]:
-        """Names of the panels that are shown."""
         return tuple(name for name, dock in self.docks.items() if not dock.isHidden())
 
     def show_only(self, names: tuple[str, ...]) -> None:

@@ -73,7 +73,6 @@ class JointRow:
 
     @property
     def chosen(self) -> float:
-        """Value of the slider."""
         return float(self.low + (self.high - self.low) * self.slider.value() / STEPS)
 
 
@@ -151,17 +150,11 @@ class JointPanel(QtWidgets.QWidget):
             line = len(self.rows)
             for place, widget in enumerate((row.name, row.slider, row.value)):
                 self._grid.addWidget(widget, line, place)
-            row.slider.valueChanged.connect(lambda _, row=row: self._on_slider(row))
-            row.value.valueChanged.connect(lambda value, row=row: self._on_value(row, value))
+            row.slider.valueChanged.connect(lambda _, row=row: self._command(row, row.chosen))
+            row.value.valueChanged.connect(lambda value, row=row: self._command(row, value))
         self._grid.setRowStretch(len(self.rows) + 1, 1)
         if not self.rows:
             self.commander.setText("this robot has no actuated joint")
-
-    def _on_slider(self, row: JointRow) -> None:
-        self._command(row, row.chosen)
-
-    def _on_value(self, row: JointRow, value: float) -> None:
-        self._command(row, value)
 
     def _command(self, row: JointRow, value: float) -> None:
         row.show(value)

@@ -127,7 +127,6 @@ class SteeringPanel(QtWidgets.QWidget):
             button.style().polish(button)
 
     def pause_or_resume(self) -> None:
-        """Pause a running simulation, or resume a paused one."""
         self._call("resume" if self._state in ("paused", "stopped") else "pause")
 
     def step(self) -> None:

@@ -25,7 +25,6 @@ class Histogram(QtWidgets.QWidget):
         self.counts: dict[str, int] = {}
 
     def show_counts(self, counts: dict[str, int]) -> None:
-        """Show the counts {label: count}."""
         self.counts = dict(counts)
         self.setMinimumHeight(BAR_HEIGHT * max(1, len(counts)) + 4)
         self.update()

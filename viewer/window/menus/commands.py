@@ -6,6 +6,7 @@ The menus, the shortcuts and the help page (F1) are made from these tables.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from pyqtgraph.Qt import QtCore
 
@@ -18,6 +19,7 @@ class Command:
     """One entry of a menu.
 
     name  method that the entry calls, as a path from the window such as "files.open_layout"
+    arguments  arguments of the method
     keys  shortcuts as Qt writes them; the menu shows the first one
     when  kind of run to which the command applies, "live" or "recording"; "" for both kinds
     """
@@ -28,6 +30,12 @@ class Command:
     keys: tuple[str, ...] = ()
     when: str = ""
     separated: bool = False
+    arguments: tuple[Any, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Name of the command with its arguments, which no other command of a window has."""
+        return " ".join(map(str, (self.name, *self.arguments)))
 
 
 COMMANDS = (
@@ -44,31 +52,31 @@ COMMANDS = (
     Command("toggle_theme", "View", "Dark or light colours", ("Ctrl+T",)),
     Command("toggle_measured", "View", "Measured robot over the model", ("M",)),
     Command("view_automatic", "View", "Automatic camera", ("0",), separated=True),
-    Command("scene.look_front", "View", "Front", ("1",)),
-    Command("scene.look_side", "View", "Side", ("2",)),
-    Command("scene.look_top", "View", "Top", ("3",)),
-    Command("scene.look_isometric", "View", "Isometric", ("4",)),
+    Command("scene.look", "View", "Front", ("1",), arguments=("front",)),
+    Command("scene.look", "View", "Side", ("2",), arguments=("side",)),
+    Command("scene.look", "View", "Top", ("3",), arguments=("top",)),
+    Command("scene.look", "View", "Isometric", ("4",), arguments=("isometric",)),
     Command("scene.follow_next", "View", "Follow the next body", ("B",), separated=True),
     Command("scene.unfollow", "View", "Follow no body", ("Shift+B",)),
     Command("plots.add_plot", "Plots", "Add an empty plot", ("Ctrl+N",)),
-    Command("plots.remove_current", "Plots", "Remove the current plot", ("Ctrl+W",)),
-    Command("plots.toggle_log_of_current", "Plots", "Logarithmic axis of the current plot", ("L",)),
+    Command("plots.remove_plot", "Plots", "Remove the current plot", ("Ctrl+W",)),
+    Command("plots.toggle_log", "Plots", "Logarithmic axis of the current plot", ("L",)),
     Command("default_plots", "Plots", "Default plots", ("Ctrl+D",), separated=True),
     Command("docks.find_field", "Plots", "Find a field", ("Ctrl+F",), separated=True),
     Command("toggle_difference", "Plots", "Difference to the first recording", ("D",), separated=True),
     Command("toggle_alignment", "Plots", "Overlaid runs: equal times or equal starts", ("A",)),
-    Command("plots.clear_interval", "Plots", "Clear the selected interval", ("Esc",)),
+    Command("plots.set_interval", "Plots", "Clear the selected interval", ("Esc",), arguments=(None,)),
     Command("events.next", "Plots", "Next event", ("]",), separated=True),
     Command("events.previous", "Plots", "Previous event", ("[",)),
     Command("playback.play_or_pause", "Time", "Play or pause", ("Space",), RECORDING),
-    Command("playback.next_frame", "Time", "Next frame", ("Right",), RECORDING, separated=True),
-    Command("playback.previous_frame", "Time", "Previous frame", ("Left",), RECORDING),
-    Command("playback.skip_ahead", "Time", "Ten frames ahead", ("Shift+Right",), RECORDING),
-    Command("playback.skip_back", "Time", "Ten frames back", ("Shift+Left",), RECORDING),
+    Command("playback.step", "Time", "Next frame", ("Right",), RECORDING, separated=True, arguments=(1,)),
+    Command("playback.step", "Time", "Previous frame", ("Left",), RECORDING, arguments=(-1,)),
+    Command("playback.step", "Time", "Ten frames ahead", ("Shift+Right",), RECORDING, arguments=(10,)),
+    Command("playback.step", "Time", "Ten frames back", ("Shift+Left",), RECORDING, arguments=(-10,)),
     Command("playback.go_to_start", "Time", "Start of the recording", ("Home",), RECORDING),
     Command("playback.go_to_end", "Time", "End of the recording", ("End",), RECORDING),
-    Command("playback.play_faster", "Time", "Play faster", ("+", "="), RECORDING, separated=True),
-    Command("playback.play_slower", "Time", "Play slower", ("-",), RECORDING),
+    Command("timeline.change_factor", "Time", "Play faster", ("+", "="), RECORDING, separated=True, arguments=(1,)),
+    Command("timeline.change_factor", "Time", "Play slower", ("-",), RECORDING, arguments=(-1,)),
     Command("docks.steering.pause_or_resume", "Simulation", "Pause or resume", ("Space",), LIVE),
     Command("docks.steering.step", "Simulation", "Step", (".",), LIVE),
     Command("docks.steering.reset", "Simulation", "Reset", ("Ctrl+R",), LIVE),

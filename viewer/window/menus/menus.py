@@ -14,7 +14,7 @@ class Menus(QtCore.QObject):
     """Menus of a window and the actions in them.
 
     menus    {title: menu}
-    actions  {name of a command: its action}
+    actions  {key of a command: its action}
     """
 
     def __init__(self, window: QtWidgets.QMainWindow, live: bool) -> None:
@@ -42,8 +42,8 @@ class Menus(QtCore.QObject):
     def _action(self, command: Command) -> Any:
         action = QtWidgets.QAction(command.text, self._window)
         action.setShortcuts([QtGui.QKeySequence(keys) for keys in command.keys])
-        action.triggered.connect(lambda _=False: attrgetter(command.name)(self._window)())
-        self.actions[command.name] = action
+        action.triggered.connect(lambda _=False: attrgetter(command.name)(self._window)(*command.arguments))
+        self.actions[command.key] = action
         return action
 
     def _follow(self, stack: Any) -> None:

@@ -78,33 +78,22 @@ class PlotArea(PlotGrid):
         self._replace(place, msgspec.structs.replace(spec, curves=kept), f"removal of {curve.field}")
 
     def add_plot(self) -> None:
-        """Add an empty plot, and make it the current one."""
         self.current = len(self.specs)
         self._change([*self.specs, PlotSpec()], "new plot")
         QtCore.QTimer.singleShot(0, self.show_current)
 
-    def remove_plot(self, place: int) -> None:
-        """Remove the plot with index `place`."""
+    def remove_plot(self, place: int | None = None) -> None:
+        """Remove the plot with index `place`; None for the current plot."""
+        place = self.current if place is None else place
         if 0 <= place < len(self.specs):
             self._change([spec for i, spec in enumerate(self.specs) if i != place], "removal of a plot")
 
-    def toggle_log(self, place: int) -> None:
-        """Make the value axis of the plot with index `place` logarithmic, or linear again."""
+    def toggle_log(self, place: int | None = None) -> None:
+        """Make the value axis of a plot logarithmic, or linear again; None for the current plot."""
+        place = self.current if place is None else place
         if 0 <= place < len(self.specs) and not self.specs[place].words:
             spec = self.specs[place]
             self._replace(place, msgspec.structs.replace(spec, log=not spec.log, span=None), "logarithmic axis")
-
-    def remove_current(self) -> None:
-        """Remove the current plot."""
-        self.remove_plot(self.current)
-
-    def toggle_log_of_current(self) -> None:
-        """Make the value axis of the current plot logarithmic, or linear again."""
-        self.toggle_log(self.current)
-
-    def clear_interval(self) -> None:
-        """Clear the selected interval."""
-        self.set_interval(None)
 
     def fit(self, place: int) -> None:
         """Show all times in every plot, and all values in the plot with index `place`."""

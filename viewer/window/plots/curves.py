@@ -70,11 +70,9 @@ class CurvesItem(pg.GraphicsObject):
         return max(1, int(rect.width())), max(1, int(rect.height()))
 
     def boundingRect(self) -> Any:
-        """Qt override: rectangle of the ViewBox."""
         return QtCore.QRectF(self._box.rect())
 
     def paint(self, painter: Any, *_: Any) -> None:
-        """Qt override: draw the image."""
         painter.drawImage(QtCore.QPointF(0.0, 0.0), self._image)
 
     def redraw(self, frame: Frame, lines: Sequence[Line], smooth: bool) -> None:

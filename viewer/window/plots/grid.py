@@ -149,14 +149,12 @@ class PlotGrid(QtWidgets.QWidget):
             self.lay_out_titles()
 
     def _is_in_view(self, plot: Plot, view: Any) -> bool:
-        """Whether any part of a plot is in view."""
         if not (self._scrolls and self.isVisible()):
             return True
         rect = plot.item.sceneBoundingRect()
         return bool(rect.bottom() >= view.top() and rect.top() <= view.bottom())
 
     def show_current(self) -> None:
-        """Scroll to the current plot."""
         if self.current < len(self.plots):
             plot = self.plots[self.current]
             self.area.show_part(plot.title.sceneBoundingRect().top(), plot.item.sceneBoundingRect().bottom())
@@ -222,7 +220,6 @@ class PlotGrid(QtWidgets.QWidget):
         self.show_data(self._now)
 
     def restyle(self) -> None:
-        """Use the colours of the present theme."""
         self.canvas.setBackground(theme.PAPER)
         self._build(self._columns)
         self.lay_out_titles()

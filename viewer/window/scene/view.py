@@ -188,22 +188,6 @@ class SceneView(BodyPicture):
         camera = turned(msgspec.structs.replace(self.present_camera(), follow=""), preset)
         self._select_camera(self.fitted(camera), f"{preset} view")
 
-    def look_front(self) -> None:
-        """View the robot from the front."""
-        self.look("front")
-
-    def look_side(self) -> None:
-        """View the robot from the side."""
-        self.look("side")
-
-    def look_top(self) -> None:
-        """View the robot from above."""
-        self.look("top")
-
-    def look_isometric(self) -> None:
-        """View the robot along the diagonal of the axes."""
-        self.look("isometric")
-
     def fitted(self, camera: Camera) -> Camera:
         """The camera with the same direction, moved so that the picture contains the whole motion."""
         if self._cloud is None:

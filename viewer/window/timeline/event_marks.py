@@ -19,7 +19,6 @@ class EventMarks:
         self._is_live = is_live
 
     def mark_plots(self) -> None:
-        """Mark the events in the plots."""
         events = self._plots.sources[0].events
         colors = theme.change_colors([(mark.time, mark.kind) for mark in events])
         self._plots.marks = [(mark.time, colors[mark.kind]) for mark in events if not mark.before]
@@ -48,13 +47,11 @@ class EventMarks:
             history.change(layout, "jump to an event")
 
     def next(self) -> None:
-        """Go to the next event."""
         later = [mark.time for mark in self._events if mark.time > self._present + 1e-9]
         if later:
             self.jump_to(min(later))
 
     def previous(self) -> None:
-        """Go to the previous event."""
         earlier = [mark.time for mark in self._events if mark.time < self._present - 1e-9]
         if earlier:
             self.jump_to(max(earlier))

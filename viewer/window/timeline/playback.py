@@ -9,8 +9,6 @@ from viewer.data.series import row_at
 from viewer.window.source import Source
 from viewer.window.timeline.timeline import Timeline
 
-SKIPPED_FRAMES = 10
-
 
 class Playback:
     """Playback of recordings: advances the time `now`, s, that is shown, and follows the controls of the timeline.
@@ -44,7 +42,6 @@ class Playback:
 
     @property
     def playing(self) -> bool:
-        """Whether the recording is playing."""
         return self._played_at is not None
 
     def seek(self, instant: float) -> None:
@@ -67,7 +64,6 @@ class Playback:
         self.seek(now)
 
     def stop(self) -> None:
-        """Pause the playback."""
         self._played_at = None
         self.timeline.set_playing(False)
 
@@ -85,7 +81,7 @@ class Playback:
         self._played_at = time.monotonic()
         self.timeline.set_playing(True)
 
-    def _step(self, count: int) -> None:
+    def step(self, count: int) -> None:
         """Go forward by `count` recorded poses, or back if `count` is negative.
 
         In a recording without poses, go forward by `count` recorded states.
@@ -98,36 +94,10 @@ class Playback:
         if place is not None:
             self.seek(float(times[max(0, min(len(times) - 1, place + count))]) + source.offset)
 
-    def next_frame(self) -> None:
-        """Go to the next recorded pose."""
-        self._step(1)
-
-    def previous_frame(self) -> None:
-        """Go to the previous recorded pose."""
-        self._step(-1)
-
-    def skip_ahead(self) -> None:
-        """Go forward by ten recorded poses."""
-        self._step(SKIPPED_FRAMES)
-
-    def skip_back(self) -> None:
-        """Go back by ten recorded poses."""
-        self._step(-SKIPPED_FRAMES)
-
     def go_to_start(self) -> None:
-        """Go to the start of the recording."""
         self.stop()
         self.seek(self.span[0])
 
     def go_to_end(self) -> None:
-        """Go to the end of the recording."""
         self.stop()
         self.seek(self.span[1])
-
-    def play_faster(self) -> None:
-        """Select the next larger playback speed."""
-        self.timeline.change_factor(1)
-
-    def play_slower(self) -> None:
-        """Select the next smaller playback speed."""
-        self.timeline.change_factor(-1)
