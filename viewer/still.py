@@ -27,7 +27,7 @@ from viewer.recorded import read_signals
 from viewer.request import Request
 from viewer.scene.bodies import Outline
 from viewer.scene.projection import check_plane
-from viewer.scene.scene import BODY, Frame, Key, Scene, floor, limits, plane_letters, shortened, view_text
+from viewer.scene.scene import Frame, Key, Scene, floor, limits, plane_letters, shortened, view_text
 
 WIDTH, HEIGHT, DPI = 1600, 1000, 100  # pixels, and pixels per inch
 POINT = 72.0 / DPI  # points per pixel
@@ -35,7 +35,7 @@ MARGIN, HEADER, CAPTION, KEY_ROW = 18, 62, 24, 20  # pixels
 AXIS_LEFT, AXIS_TOP, AXIS_BOTTOM = 66, 46, 24  # pixels around a plot for its numbers, its title and legend, its numbers
 TIME = 20  # height of the time axis's name, pixels
 LETTER = 7.0  # width of a letter in a legend, pixels
-KEY_MARK = 42  # width of a legend's mark and of the gap to the next entry, pixels
+KEY_MARK = 32  # width of a legend's mark and of the gap to the next entry, pixels
 WIDE_COLUMNS = 4
 MOST_CHANGES = 60  # most vertical lines in a plot
 POINTS = 2400  # points drawn per curve
@@ -44,18 +44,6 @@ RING = 2.0
 REFERENCE = "╍"  # mark of references in a legend
 ABOVE_ALL = 1_000_000  # drawing order of the world axes
 FONT = "DejaVu Sans"  # comes with matplotlib
-MARKS: dict[str, dict[str, Any]] = {  # matplotlib style of each mark in a legend
-    BODY: {"marker": "o", "linestyle": ""},
-    "━": {"linewidth": 3.0},
-    "╍": {"linestyle": "--"},
-    "✕": {"marker": "x", "linestyle": ""},
-    "∿": {"linewidth": 1.6},
-    "➔": {"marker": ">", "linestyle": "-"},
-    "◉": {"marker": "o", "linestyle": "", "markeredgewidth": 3.0},
-    "◈": {"marker": "D", "linestyle": ""},
-    "○": {"marker": "o", "linestyle": "", "fillstyle": "none"},
-    "┃": {"marker": "|", "linestyle": "", "markersize": 11.0},
-}
 Box = tuple[float, float, float, float]  # left, bottom, width and height, pixels
 
 
@@ -208,14 +196,15 @@ class _Page:
         top = bottom + footer - TIME
         top -= KEY_ROW * self._legend(left + AXIS_LEFT, top, width - AXIS_LEFT, below)
         self._legend(left + AXIS_LEFT, top, width - AXIS_LEFT, changes)
-        row_height = (height - footer) / math.ceil(len(specs) / columns)
+        rows = math.ceil(len(specs) / columns)
+        row_height = (height - footer) / rows
         for place, (spec, each) in enumerate(zip(specs, curves, strict=True)):
             row, column = divmod(place, columns)
             span = columns - column if place == len(specs) - 1 else 1  # the last one has the rest of its row
             corner = (left + column * column_width + AXIS_LEFT, bottom + height - (row + 1) * row_height + AXIS_BOTTOM)
             size = (span * column_width - AXIS_LEFT - 12.0, row_height - AXIS_TOP - AXIS_BOTTOM)
             self._draw_plot((*corner, *size), spec, each, each in unnamed)
-            if place + columns >= len(specs) - (len(specs) % columns > 0):
+            if row == rows - 1:
                 self.text(corner[0] + 0.5 * size[0], corner[1] - 22, "time [s]", 7.5, palette.MUTED, align="center")
 
     def _draw_plot(self, box: Box, spec: PlotSpec, curves: Sequence[Styled], is_unnamed: bool) -> None:
@@ -293,16 +282,8 @@ class _Page:
             taken = KEY_MARK + LETTER * len(name)
             if x > left and x + taken > left + width:
                 x, y = left, y - KEY_ROW
-            handle = Line2D(
-                [(x + 2) / WIDTH, (x + 18) / WIDTH],
-                [(y - 9) / HEIGHT] * 2,
-                color=color,
-                transform=self._figure.transFigure,
-            )
-            style: dict[str, Any] = {"markersize": 6.0, "markevery": [1], **MARKS.get(mark, {})}
-            handle.set(**style)
-            self._figure.add_artist(handle)
-            self.text(x + 25, y - 2, name, size=8.0)
+            self.text(x, y - 2, mark, size=8.0, color=color)
+            self.text(x + 22, y - 2, name, size=8.0)
             x += taken
         return _rows(keys, width)
 
@@ -311,7 +292,11 @@ def _keys(curves: Sequence[Styled]) -> list[Key]:
     """Legend entries of the curves of a plot, with one for all references; none for a number without parts."""
     if len(curves) == 1 and "." not in curves[0].curve.field:
         return []
-    own = [("━", each.name, palette.curve_color(each.place)) for each in curves if not each.is_reference]
+    own = [
+        (palette.curve_dash(each.place)[0], each.name, palette.curve_color(each.place))
+        for each in curves
+        if not each.is_reference
+    ]
     return [*own, (REFERENCE, "reference", palette.INK)] if len(own) < len(curves) else own
 
 
