@@ -33,7 +33,7 @@ CELLS = (96, 64, 48, 40, 32, 26, 22, 18, 15, 12, 10, 8, 6, 5, 4)  # along the lo
 FORMATS = (".stl", ".obj", ".dae")
 LARGEST_BYTES = 32_000_000  # of a file
 DIGITS = 5  # of coordinates in m
-VERSION = "3"  # of the reduction, part of the key in the cache
+VERSION = "4"  # of the reduction, part of the key in the cache
 LIBRARIES = ("trimesh", "fast_simplification")
 NOT_INSTALLED = "meshes are not drawn: pip install 'armswing[meshes]' installs the libraries that read them"
 PACKAGE, FILE = "package://", "file://"
@@ -176,8 +176,8 @@ def reduced(vertices: Array, faces: np.ndarray[Any, np.dtype[np.intp]]) -> Trian
         raise ValueError("its triangles have no area")
     if len(corners) <= FACES:
         return points, corners
-    points, corners = fast_simplification.simplify(
-        points.astype(np.float32), corners.astype(np.int32), target_count=FACES
+    points, corners = fast_simplification.simplify(  # with more than 3, small parts of a mesh vanish
+        points.astype(np.float32), corners.astype(np.int32), target_count=FACES, agg=3
     )
     points, corners = points.astype(float), corners.astype(np.intp)
     return (points, corners) if len(corners) <= FACES else clustered(points, corners)

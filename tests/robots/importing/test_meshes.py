@@ -156,6 +156,25 @@ def test_thin_parts_of_a_reduced_mesh_are_not_torn(tmp_path: Path) -> None:
 
 
 @needs_trimesh
+def test_a_reduced_mesh_of_many_parts_keeps_the_small_ones(tmp_path: Path) -> None:
+    """A tube with a cap of its own at one end, and bolts beside the cap, as meshes of arms have them."""
+    import trimesh
+
+    tube = trimesh.creation.cylinder(0.03, 0.4, sections=200).subdivide().subdivide()
+    parts = [tube, trimesh.creation.cylinder(0.05, 0.01, sections=60)]
+    parts[1].apply_translation((0.0, 0.0, 0.21))
+    for angle in np.linspace(0.0, 2.0 * np.pi, 12, endpoint=False):
+        bolt = trimesh.creation.cylinder(0.003, 0.01, sections=40)
+        bolt.apply_translation((0.04 * np.cos(angle), 0.04 * np.sin(angle), 0.22))
+        parts.append(bolt)
+    arm = trimesh.util.concatenate(parts)
+    arm.export(tmp_path / "arm.stl")
+    vertices, faces = meshes.triangles(tmp_path / "arm.stl", 0)
+    assert len(faces) <= meshes.FACES < len(arm.faces)
+    np.testing.assert_allclose(np.ptp(vertices[np.unique(faces)], axis=0), arm.extents, rtol=0.1)
+
+
+@needs_trimesh
 def test_triangles_are_kept_and_a_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "box.stl"
     write_mesh(file)
