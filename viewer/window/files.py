@@ -7,7 +7,6 @@ import shlex
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from pyqtgraph.Qt import QtCore, QtWidgets
@@ -291,7 +290,7 @@ class OverrideDialog(QtWidgets.QDialog):
     overrides    overrides such as "sim.mode=lockstep"
     """
 
-    def __init__(self, launch_file: str, overrides: Sequence[str], parent: Any = None) -> None:
+    def __init__(self, launch_file: str, overrides: Sequence[str], parent: QtWidgets.QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle("Go on from here")
         self.setMinimumWidth(DIALOG_WIDTH)

@@ -22,7 +22,7 @@ class ViewHistory(QtCore.QObject):
 
     changed = QtCore.pyqtSignal(object)
 
-    def __init__(self, parent: Any = None) -> None:
+    def __init__(self, parent: QtCore.QObject | None = None) -> None:
         super().__init__(parent)
         self.layout = Layout()
         self.stack = QtWidgets.QUndoStack(self)

@@ -6,13 +6,13 @@ import html
 import time
 
 import msgspec
+from pyqtgraph.Qt import QtCore
 
 from nodes.messages import Description, Status
 from viewer.data.boundaries import Boundary, boundary
 from viewer.data.live import LiveFeed
 from viewer.data.signals import Signals, diverged_text
 from viewer.qt import theme
-from viewer.window.docks.docks import Docks
 from viewer.window.run_window import RunWindow
 from viewer.window.source import Source
 
@@ -26,15 +26,21 @@ RESTING = ("paused", "stopped")  # states in which a simulation does not advance
 MOST_LETTERS = 80  # of the reason of an emergency stop below the title
 
 
-class LiveRun:
+class LiveRun(QtCore.QObject):
     """The live run that a window shows.
 
     frames            number of frames with new messages so far
     simulation_state  state of the simulation, such as "paused", from its latest status
+    began             Qt signal that is emitted when another launch has begun
+    status_came       Qt signal with the status of a node
     """
 
-    def __init__(self, window: RunWindow, feed: LiveFeed, docks: Docks) -> None:
-        self._window, self._feed, self._docks = window, feed, docks
+    began = QtCore.pyqtSignal()
+    status_came = QtCore.pyqtSignal(object)
+
+    def __init__(self, window: RunWindow, feed: LiveFeed) -> None:
+        super().__init__(window)
+        self._window, self._feed = window, feed
         self.frames = 0
         self.simulation_state, self._state_since = "", 0.0
         self._received_at: float | None = None
@@ -123,7 +129,7 @@ class LiveRun:
         self._window.refresh()
 
     def _process_status(self, status: Status, instant: float) -> None:
-        self._docks.process_status(status)
+        self.status_came.emit(status)
         self._stops.pop(status.node, None)
         if status.emergency:
             self._stops[status.node] = status.emergency
@@ -145,7 +151,7 @@ class LiveRun:
         window.plots.set_interval(None)
         window.plots.hover(None, None)
         window.plots.marks = []
-        self._docks.forget()
+        self.began.emit()
         if window.history.layout.time is not None:  # a part of the old launch
             window.history.change(msgspec.structs.replace(window.history.layout, time=None), "next launch")
         window.plots.invalidate()

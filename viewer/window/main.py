@@ -43,10 +43,9 @@ class MainWindow(RunWindow):
         reading: BackgroundReading[ReadPart] | None = None,
     ) -> None:
         super().__init__(sources, subtitle, waiting, feed, fields, plane, reading)
-        self.docks = Docks(self, self.plots, None if feed is None else feed.domain)
+        self.live = None if feed is None else LiveRun(self, feed)
+        self.docks = Docks(self, self.plots, self.live, None if feed is None else feed.domain)
         self.docks.events.chosen.connect(self.events.jump_to)
-        self.live = None if feed is None else LiveRun(self, feed, self.docks)
-        self.docks.run = self.live
         self.growth = Growth(self, self.docks)
         self.files = FileMenu(self, self.docks)
         self.pushing = None

@@ -12,6 +12,8 @@ from typing import Any
 from pyqtgraph.Qt import QtCore, QtWidgets
 
 from viewer.scene.scene import Key, shortened
+from viewer.window.plots.area import PlotArea
+from viewer.window.timeline.timeline import Timeline
 
 SMALLEST_SCENE = (200, 150)  # pixels
 CLOCK_MARGIN = 12  # pixels beside the time
@@ -25,7 +27,9 @@ class Page(QtWidgets.QWidget):
     timeline  controls of a recording
     """
 
-    def __init__(self, scene: Any, plots: Any, timeline: Any, subtitle: str, waiting: str) -> None:
+    def __init__(
+        self, scene: QtWidgets.QWidget, plots: PlotArea, timeline: Timeline, subtitle: str, waiting: str
+    ) -> None:
         super().__init__()
         self.setObjectName("page")
         self.title, self.subtitle, self.clock = _label("title"), _label("subtitle"), _label("title")
@@ -63,7 +67,7 @@ class Page(QtWidgets.QWidget):
         header.addWidget(self.clock, 0, QtCore.Qt.AlignmentFlag.AlignTop)
         return header
 
-    def _scene_column(self, scene: Any) -> Any:
+    def _scene_column(self, scene: QtWidgets.QWidget) -> Any:
         found = QtWidgets.QWidget()
         column = QtWidgets.QVBoxLayout(found)
         column.setContentsMargins(0, 0, 0, 0)

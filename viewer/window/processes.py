@@ -27,7 +27,7 @@ class ArmswingProcess(QtCore.QObject):
 
     ended = QtCore.pyqtSignal(int, str)
 
-    def __init__(self, arguments: Sequence[str], parent: Any = None) -> None:
+    def __init__(self, arguments: Sequence[str], parent: QtCore.QObject | None = None) -> None:
         super().__init__(parent)
         self._output: Any = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process has ended
         with background_threads.not_deferred():  # a simulation does not inherit the window's scheduling

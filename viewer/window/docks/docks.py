@@ -6,7 +6,7 @@ the joints and the timing.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
@@ -20,6 +20,7 @@ from viewer.window.docks.steering import SteeringPanel
 from viewer.window.docks.tables import EventTable, StatisticsTable
 from viewer.window.docks.timing import TimingPanel
 from viewer.window.docks.topic_tree import TopicTree
+from viewer.window.live_run import LiveRun
 from viewer.window.menus.menus import Menus
 from viewer.window.plots.area import PlotArea
 from viewer.window.plots.readout import statistics
@@ -36,38 +37,15 @@ BUTTONS = {"qt_dockwidget_closebutton": "close", "qt_dockwidget_floatbutton": "f
 SIZE, INSET = 16, 4  # pixels
 
 
-class Run(Protocol):
-    """State of a live run, for the panels.
-
-    simulation_state  state of the simulation, such as "paused"
-    frames            number of frames that were drawn
-    """
-
-    simulation_state: str
-    frames: int
-
-    @property
-    def is_receiving(self) -> bool:
-        """Whether messages of the launch are arriving."""
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether an emergency stop holds."""
-
-    @property
-    def resting(self) -> tuple[str, float]:
-        """(state of a simulation that does not advance or "", time at which it entered this state)."""
-
-
 class Docks:
     """The panels of a window. The panels that only a live run has are None for a recording.
 
-    run  the live run, None for a recording
+    run     the live run; None for a recording
+    domain  number of the live domain
     """
 
-    def __init__(self, window: QtWidgets.QMainWindow, plots: PlotArea, domain: int | None) -> None:
-        self._window, self._plots = window, plots
-        self.run: Run | None = None
+    def __init__(self, window: QtWidgets.QMainWindow, plots: PlotArea, run: LiveRun | None, domain: int | None) -> None:
+        self._window, self._plots, self.run = window, plots, run
         self._steering_actions: list[Any] = []
         self.docks: dict[str, Panel] = {}
         self._opened_by_selection = False  # the panel Selection was opened by a selection, not by the user
@@ -97,6 +75,9 @@ class Docks:
         self._add("Selection", self.statistics, _AREAS.BottomDockWidgetArea, shown=False)
         window.tabifyDockWidget(self.docks["Events"], self.docks["Selection"])
         plots.selected.connect(self._follow_selection)
+        if run is not None:
+            run.began.connect(self.forget)
+            run.status_came.connect(self.process_status)
         self._timer = QtCore.QTimer(window)
         self._timer.timeout.connect(self.update)
         self._timer.start(UPDATE_MS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from typing import Any
 
 from pyqtgraph.Qt import QtWidgets
 
@@ -42,7 +41,7 @@ def _table(rows: list[tuple[str, str, str]]) -> str:
 class ShortcutPage(QtWidgets.QDialog):
     """Window with all keys and gestures."""
 
-    def __init__(self, live: bool, parent: Any) -> None:
+    def __init__(self, live: bool, parent: QtWidgets.QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle("Keys and mouse")
         self.page = QtWidgets.QTextBrowser()

@@ -22,7 +22,7 @@ MOST_VALUES = 12  # most values at the cursor: those nearest to the pointer
 class Readout(QtWidgets.QLabel):
     """Label beside the pointer with the values of curves."""
 
-    def __init__(self, parent: Any) -> None:
+    def __init__(self, parent: QtWidgets.QWidget) -> None:
         super().__init__(parent)
         self.setObjectName("readout")
         self.setAttribute(QtCore.Qt.WidgetAttribute.WA_TransparentForMouseEvents)
