@@ -196,3 +196,11 @@ def _is_of_python(file: str) -> bool:
     parts = Path(file).parts
     ours = [str(ROOT / each) for each in ("robots/files.py", "robots/registry.py", "nodes/plan/loading.py")]
     return file.startswith("<") or file in ours or "site-packages" in parts or file.startswith(PYTHON)
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file exists; False also for an invalid file name."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False

@@ -18,10 +18,9 @@ import zmq
 from nodes.client import Client, NodeEntry, NotLiveError, UnknownNameError
 from nodes.messages import Description
 from nodes.node import Node
-from nodes.plan.handlers import uncalled
 from nodes.plan.key_checks import PlanError, convert
 from nodes.plan.launch_plan import PLAN_FILE, NodePlan, Plan, SimPlan, read_plan
-from nodes.plan.loading import load_class, locate
+from nodes.plan.loading import load_class, locate, uncalled
 from nodes.transport.domain import DomainError, default_domain, domain_folder
 from nodes.transport.registry import Registry, RegistryError
 from nodes.transport.service import ServiceError

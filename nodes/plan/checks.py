@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Collection, Mapping
 from ipaddress import ip_address
-from pathlib import Path
-from typing import Any
 
-from nodes.messages.topics import resolve
-from nodes.node import Node
-from nodes.plan.files.including import Entry, Tables
+from nodes.plan.files.including import Tables
 from nodes.plan.files.source import Source
-from nodes.plan.handlers import misdeclared, uncalled
-from nodes.plan.key_checks import PlanError, convert, suggestion, worded
-from nodes.plan.launch_plan import LOCAL, NAME, NAME_LENGTH, LinkPlan, NodePlan, Plan, SimPlan, joined
-from nodes.plan.loading import is_file, load_class, locate, reference, shortened
-from nodes.plan.topic_checks import (
+from nodes.plan.key_checks import PlanError, suggestion
+from nodes.plan.launch_plan import LOCAL, NAME, NAME_LENGTH, NodePlan, Plan, SimPlan, joined
+from nodes.plan.loading import shortened
+from nodes.plan.node_checks import (
+    check_commands,
     check_misspelt,
+    check_names,
+    check_params,
     check_recorded_files,
+    check_times,
     check_topics,
     check_types,
+    find_file,
+    located_reference,
+    node_class_of,
     unexecuted,
     unreceived,
 )
-from robots.files import is_reference, load, located
+from robots.files import is_file, is_reference
 from sim_core.errors import InvalidRequest
+from sim_core.support.extras import can_simulate
 from sim_core.tables import fields_of, out_of_range
 
 LOCAL_HOSTS = (LOCAL, "127.0.0.1", "::1")
@@ -63,55 +65,38 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> list[str]
 
 def _check(plan: Plan, tables: Tables, host: str | None, only: str | None) -> list[str]:
     """Check a plan as `check_plan` does; only the nodes of the host `only`, if that is not None."""
+    robots = {view.sim.robot_name: (view, tables.part(view.sim.namespace)) for view in plan.views}
+    nodes = list(zip(plan.nodes, tables.nodes, strict=True))
+    views = {node.name: (plan.robot_of(node.namespace), plan.view(node.namespace)) for node in plan.nodes}
     _check_one_clock(plan, tables)
     _check_hosts(plan, tables)
     _find_timing(plan, tables, host)
-    actuators: dict[str, list[str]] = {}
-    for view in plan.views:
-        part = tables.part(view.sim.namespace)
+    for view, part in robots.values():
         _check_sim(view, part, with_methods=only is None)
-        if only is None:
-            actuators[view.sim.robot_name] = _check_robot(view, part)
-    seen: dict[str, Source | None] = {"sim": None}
-    commanders: dict[str, dict[str, str]] = {}
-    classes: dict[str, type[Node]] = {}
+    actuators = {name: _check_robot(*robot) for name, robot in robots.items()} if only is None else {}
+    check_names(nodes)
+    for node, entry in nodes:
+        check_times(node, plan.sim.mode, entry.source)
+    here = [(node, entry) for node, entry in nodes if only is None or node.host == only]
+    classes = {node.name: node_class_of(node, plan, entry) for node, entry in here}
+    places = {node.name: entry.source for node, entry in nodes}
+    for node, entry in here:
+        check_topics(classes[node.name], node, views[node.name][0], plan, entry.source)
     notices: list[str] = []
-    for node, entry in zip(plan.nodes, tables.nodes, strict=True):
-        where = entry.source
-        _check_node(node, seen, where)
-        _check_times(node, plan.sim.mode, where)
-        if only is not None and node.host != only:
-            continue
-        cls = classes[node.name] = _node_class(node, plan, entry)
-        in_params = where.below("params")
-        node.params = worded(node.params, cls.Params)  # as its process receives them
-        if isinstance(own := node.params.get("parameters"), dict):  # parameters of a robot model inside the node
-            _find_file(own, entry, in_params)
-        if isinstance(model := node.params.get("robot"), str) and is_reference(model):
-            node.params["robot"] = _located(model, entry, in_params)
-        params = convert(node.params, cls.Params, in_params)
-        if wrong := misdeclared(cls) or uncalled(cls):
-            raise PlanError(f"{where}: {wrong}")
-        check_topics(cls, node, plan, where)
-        robot, view = plan.robot_of(node.namespace), plan.view(node.namespace)
-        try:
-            cls.check(params, view)
-            notices += _check_guard(cls, node, view, where)
-            if "raw_command" in cls.subscribes:
-                notices += _check_margins(node, params, view, is_driver=False)
-            for name in cls.publishes:
-                commanded, _, topic = resolve(node.remap.get(name, name), robot).rpartition("/")
-                if topic in ("command", "raw_command") and commanded in actuators:
-                    guards = [each for each, kind in classes.items() if "raw_command" in kind.subscribes]
-                    names, others = cls.commands(params, view), commanders.setdefault(f"{commanded}/{topic}", {})
-                    _check_commands(names, actuators[commanded], others, node.name, str(where), guards)
-        except ValueError as error:
-            raise error if isinstance(error, PlanError) else PlanError(f"{in_params}: {error}") from None
-    for view in plan.views:
-        view.commanders = commanders.get(f"{view.sim.robot_name}/command", {})
-    check_recorded_files(classes, plan, {entry.name: entry for entry in tables.nodes})
+    commanded: list[tuple[NodePlan, Source, str, Collection[str] | None]] = []
+    for node, entry in here:
+        found, commands = check_params(node, entry, classes[node.name], *views[node.name], actuators)
+        notices += found
+        commanded += [(node, entry.source, topic, names) for topic, names in commands]
+    commanders: dict[str, dict[str, str]] = {}
+    guards = [name for name, cls in classes.items() if "raw_command" in cls.subscribes]
+    for node, where, topic, names in commanded:
+        own = actuators[topic.rpartition("/")[0]]
+        check_commands(names, own, commanders.setdefault(topic, {}), node.name, where, guards)
+    for name, (view, _) in robots.items():
+        view.commanders = commanders.get(f"{name}/command", {})
+    check_recorded_files(classes, plan, places)
     if only is None:
-        places = {entry.name: entry.source for entry in tables.nodes}
         check_misspelt(classes, plan, places)
         check_types(classes, plan, places)
         return [*notices, *unreceived(classes, plan, places), *unexecuted(classes, plan, places)]
@@ -147,43 +132,6 @@ def _find_timing(plan: Plan, tables: Tables, host: str | None) -> None:
     plan.timing_from = str(found.resolve())
 
 
-def _check_guard(cls: type[Node], node: NodePlan, plan: Plan, where: Source) -> list[str]:
-    """Check the limits of a driver's commands in the table `guard`; returns one-line notices.
-
-    Raises PlanError, which names the key, for limits that are missing or do not fit the driver.
-    """
-    if node.guard is None:
-        return []
-    from nodes.guard.driver import require_driver  # numpy, which most nodes of a robot's own computer do not need
-    from nodes.guard.limits import GuardParams
-
-    in_guard = where.below("guard")
-    try:
-        limits = convert(node.guard, GuardParams, in_guard)
-        require_driver(cls, limits, plan)
-        return _check_margins(node, limits, plan, is_driver=True)
-    except ValueError as error:
-        raise error if isinstance(error, PlanError) else PlanError(f"{in_guard}: {error}") from None
-
-
-def _check_margins(node: NodePlan, params: Any, plan: Plan, is_driver: bool) -> list[str]:
-    """Check a guard's limits against the worst case of the robot's model; returns one-line notices.
-
-    Raises ValueError with a one-line message if the robot cannot keep the limits.
-
-    is_driver  whether the guard is in a driver's own process
-    """
-    from nodes.guard.limits import GuardParams
-
-    if not isinstance(params, GuardParams) or not plan.sim.robot:
-        return []
-    if not can_simulate():
-        return [f"the margins of the guard {node.name!r} are not checked: this needs pip install 'armswing[sim]'"]
-    from nodes.guard.worst_case import check_margins
-
-    return [f"the guard {node.name!r}: {line}" for line in check_margins(params, plan, is_driver)]
-
-
 ONE_CLOCK = ("mode", "step_ms", "speed", "deadline_ms", "host", "overrun_policy", "cpu", "realtime_priority")
 
 
@@ -197,51 +145,6 @@ def _check_one_clock(plan: Plan, tables: Tables) -> None:
                 where = tables.part(other.sim.namespace).of_sim().source.at(key)
                 there = f"{two!r}, and {joined(first.sim.namespace, 'sim')} has {one!r}"
                 raise PlanError(f"{where}: key {key!r} is {there}; give all simulations of a launch the same value")
-
-
-def _check_commands(
-    names: Collection[str] | None,
-    actuators: Sequence[str],
-    commanders: dict[str, str],
-    node: str,
-    where: str,
-    guards: Collection[str],
-) -> None:
-    """Add the actuators that a node commands to `commanders`, {actuator: node}.
-
-    guards  names of the nodes that receive the commands of other nodes as `raw_command`
-    Raises PlanError if another node already commands one of these actuators.
-    """
-    behind_guard = ""
-    if guards and (node in guards) != any(each in guards for each in commanders.values()):
-        behind_guard = ', or give the one that is no guard the key remap = { command = "raw_command" }'
-    if names is None:
-        if commanders:
-            other = next(iter(commanders.values()))
-            raise PlanError(
-                f"{where}: the node's classmethod commands() names no actuators, so that the node commands all "
-                f"actuators, also those of node {other!r}; return the names of the node's actuators from commands(), "
-                f"or remove one of the two nodes{behind_guard}"
-            )
-        names = actuators or [""]  # a robot without actuators has one commanding node, too
-    else:
-        for name in names:
-            if name not in actuators:
-                raise PlanError(
-                    f"{where}: the node commands actuator {name!r}, which the robot does not "
-                    f"have{suggestion(name, actuators)}"
-                )
-    for name in names:
-        if name in commanders:
-            what = f"actuator {name!r}" if len(names) < len(actuators) else "all actuators"
-            other = commanders[name]
-            every = len(actuators) > 1 and list(commanders.values()).count(other) == len(actuators)
-            fewer = "; a node commands all actuators unless its classmethod commands() names fewer" if every else ""
-            raise PlanError(
-                f"{where}: two nodes, {other!r} and {node!r}, command {what}{fewer}; remove one of the two "
-                f"nodes{behind_guard}"
-            )
-        commanders[name] = node
 
 
 def _check_hosts(plan: Plan, tables: Tables) -> None:
@@ -276,14 +179,6 @@ def _check_hosts(plan: Plan, tables: Tables) -> None:
             raise PlanError(f"{source.at('host')}: key 'host': {each.host!r} is not in [hosts]{there}")
 
 
-def can_simulate() -> bool:
-    """Whether the packages that a simulation needs (the extra `sim`) are installed."""
-    try:
-        return all(find_spec(name) for name in ("casadi", "llvmlite", "numba", "numpy", "scipy"))
-    except ModuleNotFoundError:
-        return False
-
-
 def _check_sim(plan: Plan, tables: Tables, with_methods: bool) -> None:
     sim, where = plan.sim, tables.of_sim().source
     if sim.watchdog_ms is True:
@@ -308,7 +203,7 @@ def check_duration(plan: Plan, where: str) -> None:
         return
     if line := out_of_range(plan.duration_s, kind):
         raise PlanError(f"{where} {line}")
-    if plan.duration_s < plan.sim.step_s * (1.0 - 1e-9):
+    if 1e3 * plan.duration_s < plan.sim.step_ms * (1.0 - 1e-9):
         raise PlanError(
             f"{where}: {plan.duration_s:g} s is less than one time step of {plan.sim.step_ms:g} ms; give a longer "
             "duration"
@@ -348,9 +243,9 @@ def _check_robot(plan: Plan, tables: Tables) -> list[str]:
     entry = tables.of_sim()
     where = entry.source
     known = names()
-    _find_file(plan.sim.parameters, entry, where)
+    find_file(plan.sim.parameters, entry, where)
     if is_reference(plan.sim.robot):
-        plan.sim.robot = _located(plan.sim.robot, entry, where)
+        plan.sim.robot = located_reference(plan.sim.robot, entry, where)
     elif plan.sim.robot not in known:
         near = suggestion(plan.sim.robot, known)
         raise PlanError(f"{where.at('robot')}: key 'robot': there is no robot {plan.sim.robot!r}{near}{OWN_FILE}")
@@ -375,37 +270,6 @@ def _check_robot(plan: Plan, tables: Tables) -> list[str]:
                 raise PlanError(f"{at}: key 'parameters.{tunable.name}': {error}") from None
     _check_milestones(plan, tables, {joint.name: joint.unit for joint in mechanism.moving_joints})
     return [actuator.name for actuator in mechanism.actuators]
-
-
-def _located(robot: str, entry: Entry, where: Source) -> str:
-    """Reference to a robot's Python function with the absolute path of the function's file.
-
-    The file is searched in the folders `entry.folders`. Raises PlanError if it is not found.
-    """
-    try:
-        found = located(robot, *entry.folders)
-        load(found)
-    except InvalidRequest as error:
-        raise PlanError(f"{where.at('robot')}: key 'robot': {error}") from error.__cause__
-    return found
-
-
-def _find_file(parameters: dict[str, Any], entry: Entry, where: Source) -> None:
-    """Make the path in a robot's parameter `file` absolute.
-
-    The file is searched in the folders `entry.folders`. Raises PlanError if it is not found.
-    """
-    given = parameters.get("file")
-    if not isinstance(given, str) or not given:
-        return
-    places = [Path(folder).resolve() / given for folder in entry.folders]
-    found = next((place for place in places if is_file(place)), None)
-    if found is None:
-        tried = ", ".join(dict.fromkeys(map(str, places)))
-        at = where.at("parameters", "file")
-        raise PlanError(f"{at}: key 'parameters.file': no such file {shortened(given)!r}; tried {shortened(tried)}")
-    if found != Path.cwd() / given:
-        parameters["file"] = str(found)
 
 
 def _named(refusal: str, sim: SimPlan) -> str:
@@ -454,47 +318,3 @@ def _check_milestones(plan: Plan, tables: Tables, units: Mapping[str, str]) -> N
                     f"{' after '.join(map(repr, [*chain, before]))}; remove one of these keys 'after'"
                 )
             chain.append(before)
-
-
-def _check_node(node: NodePlan, seen: dict[str, Source | None], where: Source) -> None:
-    if len(node.name) > NAME_LENGTH:
-        reason = f"{node.name[:20]!r} ... has {len(node.name)} characters; give at most {NAME_LENGTH}"
-        within = f" with its namespace {node.namespace!r}" if node.namespace else ""
-        raise PlanError(f"{where.place('name')}: node: key 'name': {reason}{within}")
-    if not NAME.fullmatch(node.local_name) or "/" in node.local_name:
-        raise PlanError(
-            f"{where.at('name')}: key 'name' is {node.name!r}; use letters, digits and _, with a letter first"
-        )
-    if node.name in seen:
-        other = seen[node.name]
-        used = "by the simulation server" if other is None else f"in {other.place()}"
-        raise PlanError(
-            f"{where.at('name')}: key 'name': {node.name!r} is already used {used}; give the node another name"
-        )
-    seen[node.name] = where
-
-
-def _check_times(node: NodePlan, mode: str, where: Source) -> None:
-    """Raise PlanError for a node with the key `link` or `compute_ms` if the mode is not lockstep."""
-    for key, unset in (("link", LinkPlan()), ("compute_ms", 0.0)):
-        if getattr(node, key) != unset and mode != "lockstep":
-            why = (
-                "has no fixed order of messages and turns; lockstep runs as fast as it can, too"
-                if mode == "fast"
-                else "takes the times of the real network and nodes"
-            )
-            raise PlanError(
-                f'{where.at(key)}: key {key!r} works in mode "lockstep" only, as mode "{mode}" of [sim] {why}; '
-                'set mode = "lockstep", or remove the key'
-            )
-
-
-def _node_class(node: NodePlan, plan: Plan, entry: Entry) -> type[Node]:
-    try:
-        path, name = locate(node.run, *entry.folders)
-        below = Path(plan.folder) / (node.run.rpartition(":")[0] or node.run)
-        if not is_file(below) or below.resolve() != path:
-            node.run = reference(path, name)
-        return load_class(reference(path, name))
-    except PlanError as error:
-        raise PlanError(f"{entry.source.at('run')}: {error}") from error.__cause__

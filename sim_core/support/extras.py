@@ -5,6 +5,8 @@ If a public name or a command needs an optional library that is missing, the err
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 INSTALLS = "pip install 'armswing"
 EXTRAS = {  # {top-level module: the extra of armswing that installs it}
     **dict.fromkeys(("casadi", "llvmlite", "networkx", "numba", "numpy", "scipy", "skfuzzy"), "sim"),
@@ -39,3 +41,11 @@ def missing_extra(error: BaseException) -> str:
 def with_install_hint(error: ModuleNotFoundError) -> ModuleNotFoundError:
     """A copy of the error with the install command appended to its message."""
     return ModuleNotFoundError(f"{error}{install_hint(error)}", name=error.name)
+
+
+def can_simulate() -> bool:
+    """Whether the packages that a simulation needs (the extra `sim`) are installed."""
+    try:
+        return all(find_spec(name) for name in ("casadi", "llvmlite", "numba", "numpy", "scipy"))
+    except ModuleNotFoundError:
+        return False

@@ -1,16 +1,22 @@
-"""Arguments of a launch file: the table [args], the values given for them, and their use as `"${name}"` in the file."""
+"""Arguments of a launch file: the table [args], their values, and their use as `"${name}"` and in conditions `if`.
+
+A condition, such as `if = "args.viewer and not args.robot == 'gibbon'"`, depends on the arguments alone.
+"""
 
 from __future__ import annotations
 
+import ast
 import keyword
 import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
+from nodes.plan.files.document import Document
 from nodes.plan.files.source import Source
 from nodes.plan.key_checks import PlanError, convert, suggestion
 from nodes.plan.launch_plan import NAME
@@ -64,6 +70,46 @@ class Argument(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         if self.min is not None:
             return f"at least {self.min:g}"
         return "" if self.max is None else f"at most {self.max:g}"
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of one launch file.
+
+    declared  {name: argument} of its table [args]
+    values    {name: value}
+    warnings  one line, with file and line, for each argument that is not used in the file
+    """
+
+    declared: dict[str, Argument]
+    values: dict[str, Any]
+    warnings: list[str]
+
+    @property
+    def choices(self) -> dict[str, list[bool | int | float | str]]:
+        """{name: allowed values} of the arguments that have choices."""
+        return {name: each.choices for name, each in self.declared.items() if each.choices}
+
+
+def arguments_of(document: Document, given: Mapping[str, Any] | Sequence[str], at: str = "") -> Arguments:
+    """The arguments of a launch file with their values. Raises PlanError with a one-line message for a wrong one.
+
+    given  {name: value}, or texts "name=value" as on the command line
+    at     text of the place where the values are given, for messages; by default the name of the file
+    """
+    source, declared = document.source, declared_by(document)
+    if not isinstance(given, Mapping):
+        try:
+            given = parsed_arguments(given, declared)
+        except PlanError as error:
+            raise PlanError(f"{source.file}: {error}") from None
+    values = argument_values(declared, given, source, at)
+    return Arguments(declared, values, unused(declared, document.values, source))
+
+
+def declared_by(document: Document) -> dict[str, Argument]:
+    """The arguments that a launch file declares."""
+    return declared_arguments(document.values.get("args", {}), document.source.table("[args]", "args"))
 
 
 def declared_arguments(table: object, source: Source) -> dict[str, Argument]:
@@ -286,3 +332,105 @@ def substituted(values: Any, arguments: Mapping[str, Any], source: Source) -> An
 
 def _names(text: str) -> Iterator[str]:
     return (use[1].strip() for use in _USE.finditer(text) if use[1] is not None)
+
+
+LONGEST = 500  # characters of a condition
+NO_ARGUMENTS = "; the file has no table [args]"
+FORM = "write a condition with args.NAME, not, and, or, ==, != and values such as 'text', 1.5, true"
+
+
+def is_true(condition: object, arguments: Arguments, where: str) -> bool:
+    """Whether a condition is true. Raises PlanError, whose message begins with `where`, for an invalid condition.
+
+    A comparison of an argument with a value that the argument cannot have is invalid.
+    """
+    if isinstance(condition, bool):
+        return condition
+    if not isinstance(condition, str):
+        raise PlanError(f"{where}: key 'if': {condition!r} is neither text nor true or false; {FORM}")
+    try:
+        if len(condition) > LONGEST:
+            raise ValueError(f"the condition has {len(condition)} characters; shorten it to at most {LONGEST}")
+        body = ast.parse(condition.strip(), mode="eval").body
+        is_on = _truth(body, arguments.values)
+        _check_choices(body, arguments.values, arguments.choices)
+        return is_on
+    except SyntaxError as error:
+        raise PlanError(f"{where}: key 'if': {condition!r}: {error.msg}; {FORM}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise PlanError(f"{where}: key 'if': {condition[:LONGEST]!r}: {error}") from None
+
+
+def _truth(part: ast.expr, arguments: Mapping[str, Any]) -> bool:
+    value = _value_of(part, arguments)
+    if not isinstance(value, bool):
+        text = ast.unparse(part)
+        raise ValueError(f"{text} is {value!r}, neither true nor false; compare it, as in {text} == {value!r}")
+    return value
+
+
+def _value_of(part: ast.expr, arguments: Mapping[str, Any]) -> Any:
+    match part:
+        case ast.BoolOp(op=ast.And()):
+            return False not in _truths(part, arguments)
+        case ast.BoolOp():
+            return True in _truths(part, arguments)
+        case ast.UnaryOp(op=ast.Not()):
+            return not _truth(part.operand, arguments)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
+        case ast.Compare(ops=[ast.Eq() | ast.NotEq() as compare], comparators=[right]):
+            return _equal(part, right, arguments) == isinstance(compare, ast.Eq)
+        case ast.Constant(value=bool() | str() | int() | float() as value):
+            return value
+        case ast.Name(id="true" | "false" as word):
+            return word == "true"
+        case ast.Attribute(value=ast.Name(id="args"), attr=name):
+            if name not in arguments:
+                raise ValueError(
+                    f"there is no argument {name!r}{suggestion(name, arguments) if arguments else NO_ARGUMENTS}"
+                )
+            return arguments[name]
+        case ast.Name(id=name) if name in arguments:
+            raise ValueError(f"{name!r} is an argument; write args.{name}")
+    raise ValueError(f"{ast.unparse(part)!r} is not allowed; {FORM}")
+
+
+def _truths(part: ast.BoolOp, arguments: Mapping[str, Any]) -> list[bool]:
+    """Truth values of all parts of an `and` or `or`.
+
+    Every part is evaluated, so that an error in any part is found.
+    """
+    return [_truth(one, arguments) for one in part.values]
+
+
+def _equal(part: ast.Compare, right: ast.expr, arguments: Mapping[str, Any]) -> bool:
+    first, second = _value_of(part.left, arguments), _value_of(right, arguments)
+    if _kind(first) is not _kind(second):
+        raise ValueError(
+            f"{ast.unparse(part)} compares {first!r} with {second!r}, which are never equal because their types "
+            "differ; compare values of one type"
+        )
+    return bool(first == second)
+
+
+def _check_choices(body: ast.expr, arguments: Mapping[str, Any], choices: Mapping[str, Sequence[Any]]) -> None:
+    """Raise ValueError for a comparison of an argument with a value that is not among its choices."""
+    for part in ast.walk(body):
+        if not isinstance(part, ast.Compare):
+            continue
+        for argument, other in ((part.left, part.comparators[0]), (part.comparators[0], part.left)):
+            name = argument.attr if isinstance(argument, ast.Attribute) else ""
+            if name not in choices or isinstance(other, ast.Attribute):
+                continue
+            value = _value_of(other, arguments)
+            if value not in choices[name]:
+                raise ValueError(
+                    f"args.{name} is never {value!r}; its choices are {', '.join(map(repr, choices[name]))}"
+                    f"{did_you_mean(value, choices[name])}"
+                )
+
+
+def _kind(value: object) -> type:
+    """Type of a value for comparisons; whole numbers and other numbers have the same type, float."""
+    return float if isinstance(value, int | float) and not isinstance(value, bool) else type(value)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nodes.plan.files.lines import Lines
 from nodes.plan.files.shipped import installed_launch_files
-from nodes.plan.files.source import Source
+from nodes.plan.files.source import Lines, Source
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import DEPTH
 from sim_core.support.suggestion import did_you_mean
@@ -120,15 +119,3 @@ def _no_text(file: Path) -> str:
     if recording:
         return f"this is a recording, not a launch file; show it with 'armswing view {file}' or 'armswing info {file}'"
     return "this is no launch file, because it is not text; give a TOML file"
-
-
-def project_folder(file: Path) -> Path:
-    """Project folder of a launch file: the parent of the nearest folder "launch" that contains the file.
-
-    The file may be in a subfolder of "launch". If no folder "launch" contains the file, the result is the file's own
-    folder.
-    """
-    for parent in file.resolve().parents:
-        if parent.name == "launch":
-            return parent.parent
-    return file.resolve().parent

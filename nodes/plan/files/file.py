@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from nodes.plan.checks import check_duration, check_plan
-from nodes.plan.files.document import project_folder
-from nodes.plan.files.including import Entry, Tables, composed, misplaced
+from nodes.plan.files.document import read_document
+from nodes.plan.files.including import Entry, Tables, composed, misplaced, project_folder
+from nodes.plan.files.shipped import launch_file
 from nodes.plan.key_checks import PlanError, convert
 from nodes.plan.launch_plan import Milestone, NodePlan, Plan, SimPlan, joined
 from nodes.plan.overrides import override
@@ -39,11 +40,11 @@ def load_plan(
 
     Raises PlanError, one line with file, line and key.
     """
-    tables = composed(Path(path), arguments)
+    tables = composed(read_document(launch_file(path)), arguments)
     for text in overrides:
         override(tables, text)
     plan = _plan(tables)
-    if duration_s is None:
+    if duration_s is None and plan.simulations:
         _share_duration(plan, tables)
     found = check_plan(plan, tables, host)
     if warnings is not None:
@@ -52,33 +53,39 @@ def load_plan(
         for each in (plan, *plan.simulations.values()):
             each.duration_s = duration_s
             check_duration(each, "--duration")
-    _share_nodes(plan)
+    for namespace, view in plan.simulations.items():
+        view.nodes = _nodes_of(plan, namespace)
     return plan
 
 
 def _plan(tables: Tables) -> Plan:
     """The plan of a launch. Where simulations have namespaces, `Plan.simulations` has one plan for each."""
-    views = {namespace: _one_plan(tables.part(namespace)) for namespace in tables.parts}
+    views = {namespace: _one_plan(part := tables.part(namespace), part.of_sim()) for namespace in tables.parts}
     if tables.sim is None and views:
         first = next(iter(views))
-        plan = _one_plan(replace(tables.part(""), sim=tables.parts[first].sim, milestones=[]))
+        plan = _one_plan(replace(tables.part(""), milestones=[]), tables.parts[first].of_sim())
         plan.sim = views[first].sim
     else:
-        plan = _one_plan(tables.part(""))
-    plan.nodes = [_node(entry) for entry in tables.nodes]
+        part = tables.part("")
+        plan = _one_plan(part, part.of_sim())
+    for entry in tables.nodes:
+        node = convert(entry.table, NodePlan, entry.source, misplaced)
+        node.name, node.namespace = joined(entry.namespace, node.name), entry.namespace
+        plan.nodes.append(node)
     for namespace, view in views.items():
         view.sim.namespace = namespace
         view.domain, view.hosts = plan.domain, plan.hosts
         if "seed" not in tables.parts[namespace].plain:
             view.seed = plan.seed
     plan.simulations = views
-    _share_nodes(plan)
+    for namespace, view in plan.simulations.items():
+        view.nodes = _nodes_of(plan, namespace)
     return plan
 
 
-def _one_plan(tables: Tables) -> Plan:
-    """The plan of one simulation from its tables, without the nodes."""
-    file, sim = tables.source.file, tables.of_sim()
+def _one_plan(tables: Tables, sim: Entry) -> Plan:
+    """The plan of one simulation from its tables and its table [sim], without the nodes."""
+    file = tables.source.file
     top: dict[str, Any] = {"name": file.stem, "sim": {"robot": ""}, "folder": str(project_folder(file))}
     for entry in tables.plain.values():
         convert({**top, **entry.table}, Plan, entry.source)
@@ -89,17 +96,10 @@ def _one_plan(tables: Tables) -> Plan:
     return plan
 
 
-def _node(entry: Entry) -> NodePlan:
-    node = convert(entry.table, NodePlan, entry.source, misplaced)
-    node.name, node.namespace = joined(entry.namespace, node.name), entry.namespace
-    return node
-
-
-def _share_nodes(plan: Plan) -> None:
-    """Put the nodes of each namespace into the plan of its simulation. There, their names are without the namespace."""
-    for namespace, view in plan.simulations.items():
-        own = [node for node in plan.nodes if node.namespace == namespace]
-        view.nodes = [msgspec.structs.replace(node, name=node.local_name, namespace="") for node in own]
+def _nodes_of(plan: Plan, namespace: str) -> list[NodePlan]:
+    """The nodes of a namespace for the plan of its simulation. There, their names are without the namespace."""
+    own = [node for node in plan.nodes if node.namespace == namespace]
+    return [msgspec.structs.replace(node, name=node.local_name, namespace="") for node in own]
 
 
 def _share_duration(plan: Plan, tables: Tables) -> None:

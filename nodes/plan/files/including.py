@@ -9,17 +9,8 @@ from typing import Any
 
 import msgspec
 
-from nodes.plan.files.arguments import (
-    Argument,
-    argument_values,
-    declared_arguments,
-    parsed_arguments,
-    substituted,
-    unused,
-)
-from nodes.plan.files.conditions import is_true
-from nodes.plan.files.document import Document, project_folder, read_document
-from nodes.plan.files.shipped import launch_file
+from nodes.plan.files.arguments import Argument, Arguments, arguments_of, is_true, substituted
+from nodes.plan.files.document import Document, read_document
 from nodes.plan.files.source import Source
 from nodes.plan.key_checks import PlanError, convert, suggestion
 from nodes.plan.launch_plan import NAME, NAME_LENGTH, PLAIN_KEYS, Milestone, NodePlan, Plan, SimPlan, joined
@@ -88,15 +79,14 @@ class Entry:
     folder: Path  # project folder of its file
     namespace: str = ""
 
+    def __post_init__(self) -> None:
+        # folders to search for the files named in this table, in order of preference
+        self.folders = self.folder, Path.cwd(), self.source.file.resolve().parent
+
     @property
     def name(self) -> str:
         """Name of a node, with its namespace."""
         return joined(self.namespace, str(self.table.get("name")))
-
-    @property
-    def folders(self) -> tuple[Path, Path, Path]:
-        """Folders to search for the files named in this table, in order of preference."""
-        return self.folder, Path.cwd(), self.source.file.resolve().parent
 
 
 @dataclass
@@ -141,35 +131,17 @@ class Tables:
         return self.sim
 
 
-def composed(file: Path, arguments: Mapping[str, Any] | Sequence[str] = ()) -> Tables:
+def composed(document: Document, given: Mapping[str, Any] | Sequence[str] = ()) -> Tables:
     """The tables of a launch file and of the files that it includes.
 
     Raises PlanError with a one-line message for the first error.
 
-    arguments  {name: value}, or texts "name=value"
+    given  values of the file's arguments: {name: value}, or texts "name=value"
     """
-    document = read_document(launch_file(file))
-    declared = declared_arguments(document.values.get("args", {}), document.source.table("[args]", "args"))
-    given = arguments if isinstance(arguments, Mapping) else _parsed(arguments, declared, file)
-    return _composed(document, declared, argument_values(declared, given, document.source), ())
+    return _composed(document, arguments_of(document, given), ())
 
 
-def arguments_of(file: Path) -> dict[str, Argument]:
-    """The arguments that a launch file declares."""
-    document = read_document(launch_file(file))
-    return declared_arguments(document.values.get("args", {}), document.source.table("[args]", "args"))
-
-
-def _parsed(texts: Sequence[str], declared: Mapping[str, Argument], file: Path) -> dict[str, Any]:
-    try:
-        return parsed_arguments(texts, declared)
-    except PlanError as error:
-        raise PlanError(f"{file}: {error}") from None
-
-
-def _composed(
-    document: Document, declared: dict[str, Argument], arguments: Mapping[str, Any], parents: tuple[Path, ...]
-) -> Tables:
+def _composed(document: Document, arguments: Arguments, parents: tuple[Path, ...]) -> Tables:
     source = document.source
     file = source.file
     if len(document.values) > 1 and not TOP & set(document.values):
@@ -181,7 +153,7 @@ def _composed(
     for key in document.values:
         if key not in TOP:
             raise PlanError(f"{source.at(key)}: unknown key {key!r}{misplaced(key, Plan) or suggestion(key, TOP)}")
-    tables = Tables(source, arguments=declared, warnings=unused(declared, document.values, source))
+    tables = Tables(source, arguments=arguments.declared, warnings=list(arguments.warnings))
     composition = _Composition(arguments, project_folder(file), (*parents, file), tables)
     composition.add_plain(document.values, source)
     composition.add_parts(document.values, source)
@@ -208,7 +180,7 @@ def misplaced(key: str, here: type[msgspec.Struct]) -> str:
 class _Composition:
     """Collects the tables of one launch file and of the files that it includes."""
 
-    arguments: Mapping[str, Any]
+    arguments: Arguments
     folder: Path
     files: tuple[Path, ...]  # from the launched file through the files that lead to this file, to this file
     tables: Tables
@@ -217,13 +189,13 @@ class _Composition:
         """Add the tables [sim] and [hosts], and the keys outside of tables, such as `duration_s`."""
         for key in (*PLAIN_KEYS, "hosts"):
             if key in values:
-                value = substituted(values[key], self.arguments, source.table("", key))
+                value = substituted(values[key], self.arguments.values, source.table("", key))
                 self.tables.plain[key] = Entry({key: value}, source, self.folder)
         if "sim" in values:
             if not isinstance(values["sim"], dict):
                 raise PlanError(f'{source.at("sim")}: sim must be a table; write [sim] with robot = "..."')
             place = source.table("[sim]", "sim")
-            self.tables.sim = Entry(substituted(values["sim"], self.arguments, place), place, self.folder)
+            self.tables.sim = Entry(substituted(values["sim"], self.arguments.values, place), place, self.folder)
 
     def add_parts(self, values: Mapping[str, Any], source: Source, off_by: Source | None = None) -> None:
         """Add nodes, milestones, groups and included files, in the order in which they are written.
@@ -233,12 +205,11 @@ class _Composition:
         """
         for kind, written, place in sorted(_parts(values, source), key=lambda part: part[2].line or 0):
             table = {
-                key: item if key in PARTS else substituted(item, self.arguments, place.table(place.label, key))
+                key: item if key in PARTS else substituted(item, self.arguments.values, place.table(place.label, key))
                 for key, item in written.items()
             }
             place = replace(place, label=_label(kind, int(place.path[-1]), table))
-            choices = {name: each.choices for name, each in self.tables.arguments.items() if each.choices}
-            is_on = is_true(table.pop("if", True), self.arguments, choices, place.at("if"))
+            is_on = is_true(table.pop("if", True), self.arguments, place.at("if"))
             off = off_by or (None if is_on else place)
             if kind == "nodes" and off is None:
                 namespace = table.pop("namespace", "") if isinstance(table.get("namespace"), str) else ""
@@ -272,8 +243,7 @@ class _Composition:
         if not include.file:
             raise PlanError(f"{place.at('file')}: key 'file' is empty; give a launch file")
         document = read_document(file, f"{place.at('file')}: key 'file'", self.files[-1].stem)
-        declared = declared_arguments(document.values.get("args", {}), document.source.table("[args]", "args"))
-        values = argument_values(declared, include.args, document.source, place.at("args"))
+        arguments = arguments_of(document, include.args, place.at("args"))
         if include.namespace and not all(NAME.fullmatch(each) for each in include.namespace.split("/")):
             what = f"{include.namespace!r} is no valid name; use letters, digits and _, with a letter first"
             raise PlanError(f"{place.at('namespace')}: key 'namespace': {what}")
@@ -281,7 +251,7 @@ class _Composition:
             what = f"{include.namespace[:20]!r} ... has {len(include.namespace)} characters"
             limit = f"with a node's name behind it, at most {NAME_LENGTH} are allowed"
             raise PlanError(f"{place.at('namespace')}: key 'namespace': {what}; {limit}")
-        other = _composed(document, declared, values, self.files)
+        other = _composed(document, arguments, self.files)
         self.tables.warnings += [line for line in other.warnings if line not in self.tables.warnings]
         if include.namespace:
             self._merge_into_namespace(other, include.namespace, place)
@@ -370,3 +340,15 @@ def tables_of(values: Mapping[str, Any], key: str, source: Source) -> list[dict[
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise PlanError(f"{source.at(key)}: {key!r} must be a list of tables; write [[{key}]]")
     return tables
+
+
+def project_folder(file: Path) -> Path:
+    """Project folder of a launch file: the parent of the nearest folder "launch" that contains the file.
+
+    The file may be in a subfolder of "launch". If no folder "launch" contains the file, the result is the file's own
+    folder.
+    """
+    for parent in file.resolve().parents:
+        if parent.name == "launch":
+            return parent.parent
+    return file.resolve().parent

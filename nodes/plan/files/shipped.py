@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from nodes.plan.loading import is_file
-from robots.files import SHARE
+from robots.files import SHARE, is_file
 
 FOLDERS = ("", "launch", "launch/examples")  # in which a launch file is searched
 QUOTED = re.compile(r'"([^"\n]+)"')

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-import nodes.plan.checks
+import nodes.plan.node_checks
 from nodes.cli.application import run
 from nodes.guard.command_guard import CommandGuard
 from nodes.guard.limits import GuardParams
@@ -186,7 +186,7 @@ def test_a_guard_of_a_simulated_arm_without_servos_is_refused_with_the_remedy(tm
 def test_without_the_packages_of_a_simulation_one_notice_tells_that_margins_are_not_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nodes.plan.checks, "can_simulate", lambda: False)
+    monkeypatch.setattr(nodes.plan.node_checks, "can_simulate", lambda: False)
     lines = loaded(tmp_path, "[nodes.params.joints.lift]\nupper = 1.5\n")
     assert set(lines) == {"the margins of the guard 'guard' are not checked: this needs pip install 'armswing[sim]'"}
 

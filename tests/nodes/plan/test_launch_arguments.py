@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from nodes.cli.application import run
+from nodes.plan.files.document import read_document
 from nodes.plan.files.file import load_plan
 from nodes.plan.files.including import composed
-from nodes.plan.files.lines import Lines
+from nodes.plan.files.source import Lines
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import Plan
 
@@ -242,7 +243,7 @@ def test_nodes_take_their_turns_in_the_order_of_the_file(launch_file: Path) -> N
     group = '[[groups]]\n[[groups.nodes]]\nname = "{}"\nrun = "nodes/player.py:Player"\n'
     text = SIM + group.format("a") + HOLD + group.format("b") + HOLD.replace('"hold"', '"c"')
     launch_file.write_text(text)
-    assert [entry.table["name"] for entry in composed(launch_file).nodes] == ["a", "hold", "b", "c"]
+    assert [entry.table["name"] for entry in composed(read_document(launch_file)).nodes] == ["a", "hold", "b", "c"]
 
 
 def test_an_included_file_gets_arguments_and_stands_in_its_place(launch_file: Path) -> None:

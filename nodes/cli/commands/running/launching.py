@@ -78,10 +78,11 @@ def _copy(name: Path) -> None:
 
 def _print_arguments(file: Path) -> None:
     """Print the arguments of a launch file."""
-    from nodes.plan.files.arguments import text_of
-    from nodes.plan.files.including import arguments_of
+    from nodes.plan.files.arguments import declared_by, text_of
+    from nodes.plan.files.document import read_document
+    from nodes.plan.files.shipped import launch_file
 
-    declared = arguments_of(file)
+    declared = declared_by(read_document(launch_file(file)))
     if not declared:
         print_line(f"{file} has no arguments; a table [args] declares them")
     print_table(
