@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nodes.messages.topics import lookup
-from nodes.plan.launch_plan import LinkPlan, NodePlan, Plan
+from nodes.plan.launch_plan import LinkPlan, NodePlan, Plan, SimPlan
 
 ROUNDING_S = 1e-9  # largest delay after the time of a step at which a message still counts as in time, s
 ALWAYS_ARRIVE = ("event",)  # last parts of the names of topics without loss; latched topics have no loss either
@@ -135,13 +135,19 @@ def _always_arrives(topic: str) -> bool:
 
 
 def rounded_times(plan: Plan) -> Iterator[str]:
-    """Lines about a rate of the state and delays of links that are not whole numbers of time steps, with what holds."""
-    step_ms, rate = plan.sim.step_ms, plan.sim.rate_hz
-    if rate is not None:
+    """Lines about rates and delays of links that are not whole numbers of time steps, with what holds."""
+    sim, step_ms = plan.sim, plan.sim.step_ms
+    poses_hz = None if sim.poses_hz == SimPlan(robot="").poses_hz else sim.poses_hz  # the default concerns nobody
+    for key, rate, what in (
+        ("rate_hz", sim.rate_hz, "the state is"),
+        ("poses_hz", poses_hz, "the body poses are"),
+    ):
+        if rate is None:
+            continue
         every = max(round(1e3 / (rate * step_ms)), 1)
         if abs((held := 1e3 / (every * step_ms)) / rate - 1.0) > 1e-6:
             steps = f"every {every} time steps" if every > 1 else "at every time step"
-            yield f"rate_hz = {rate:g}: the state is published {steps} of {step_ms:g} ms, at {held:.4g} Hz"
+            yield f"{key} = {rate:g}: {what} published {steps} of {step_ms:g} ms, at {held:.4g} Hz"
     for node in plan.nodes if plan.sim.mode == "lockstep" else ():
         steps_taken = node.link.delay_ms / step_ms
         if node.link.jitter_ms == 0.0 and abs(steps_taken - round(steps_taken)) > 1e-6:

@@ -33,7 +33,7 @@ class Pushes:
         """Apply a force to a body from the next time step on; returns the event that logs the push.
 
         force       (3,) force along the world axes, N; zero ends the push on the body
-        point       (3,) point of the body at which the force acts, in the body's frame, m; by default the body's origin
+        point       (3,) point at which the force acts, in the body's frame, m; by default the body's center of mass
         duration_s  duration (s), rounded to a whole number of time steps, at least one
 
         Raises ValueError with a one-line message for a wrong argument.
@@ -41,9 +41,13 @@ class Pushes:
         simulation = self._simulation
         if not isinstance(body, str):
             raise ValueError(f"push: body is {body!r}; it must be one of {_listed(simulation)}")
-        force, point = _vector("force", force), _vector("point", [0.0, 0.0, 0.0] if point is None else point)
+        force = _vector("force", force)
         if isinstance(duration_s, bool) or not isinstance(duration_s, int | float) or not 0.0 < duration_s <= MOST_S:
             raise ValueError(f"push: duration_s is {duration_s!r}; it must be a number above 0 and at most {MOST_S:g}")
+        bodies = {each.name: each for each in simulation.system.mechanism.bodies}
+        if point is None:
+            point = list(bodies[body].center_of_mass) if body in bodies else [0.0, 0.0, 0.0]
+        point = _vector("point", point)
         simulation.push(body, force, point)
         steps = max(round(duration_s / simulation.step_s), 1)
         if any(force):

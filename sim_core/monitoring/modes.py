@@ -8,8 +8,9 @@ differences are taken in the directions that the constraints leave free, the nul
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -155,6 +156,7 @@ class FastestMode:
         if all(departure(self._stepper, pole, self._step_s) <= 1.0 for pole in fast):
             return None
         values, vectors = np.linalg.eig(A)
+        failing: list[tuple[complex, str, float]] = []
         for k in np.argsort(-np.abs(values), kind="stable"):
             pole, shape = complex(values[k]), free @ vectors[: free.shape[1], k]
             if abs(pole) * self._step_s <= RESOLVED:
@@ -163,9 +165,11 @@ class FastestMode:
                 element = self._element(pole, shape)
                 # a beam's highest modes come from its discretization: numerical damping of them does no harm
                 if found == math.inf or not element.startswith("beam "):
-                    report = self._report(pole, element, found, where)
-                    return report if report.step_s > LEAST_STEP else None  # the state has diverged already
-        return None
+                    failing.append((pole, element, found))
+        if not failing:
+            return None
+        report = self._report(*failing[0], where, [pole for pole, _, _ in failing])
+        return report if report.step_s > LEAST_STEP else None  # the state has diverged already
 
     def _linearized(self) -> tuple[np.ndarray, np.ndarray]:
         """(basis (n_q, f) of the directions that the constraints leave free, system matrix (2 f, 2 f)) of the
@@ -197,10 +201,13 @@ class FastestMode:
 
     # -- elements that determine a mode -------------------------------------------------------------------------------
 
-    def _report(self, pole: complex, element: str, found: float, where: str) -> StepTooLarge:
+    def _report(
+        self, pole: complex, element: str, found: float, where: str, failing: Sequence[complex] = ()
+    ) -> StepTooLarge:
         stepper, step, name = self._stepper, self._step_s, self._system.mechanism.name
         rate = abs(pole)
-        most = largest_step(lambda h: departure(stepper, pole, h)) if found > 0.0 else ACCURATE / rate
+        largest = [largest_step(partial(departure, stepper, each)) for each in failing]  # a slower mode may need less
+        most = min(largest, default=ACCURATE / rate)
         most = float(f"{rounded_down(most):.2g}")
         what = f"{rate:.4g} {'rad/s' if abs(pole.imag) > abs(pole.real) else '1/s'}"
         fate = (

@@ -342,3 +342,18 @@ def test_a_slow_robot_is_checked_without_computing_eigenvalues(monkeypatch: pyte
     monkeypatch.setattr(np.linalg, "eigvals", computed)
     sim.step(20)
     assert sim.step_too_large is None
+
+
+def test_the_step_that_is_named_resolves_slower_modes_that_fail_too() -> None:
+    body = Body(name="damped", mass=1.0, inertia=(0.1, 0.1, 0.1, 0.0, 0.0, 0.0))
+    bodies = body, dataclasses.replace(body, name="sprung")
+    joint = Joint(name="rail_x", kind="prismatic", child="damped", axis=X, damping=2900.0)
+    spring = JointSpring(stiffness=2500.0**2)
+    joints = joint, Joint(name="rail_y", kind="prismatic", child="sprung", axis=Y, spring=spring)
+    two = Mechanism(
+        name="two_rails", coordinates="joint", bodies=bodies, joints=joints, initial_q=(0.0,) * 2, initial_v=(0.0,) * 2
+    )
+    with pytest.warns(StepTooLargeWarning, match="of 'two_rails', 2900 1/s by the damping of joint 'rail_x'"):
+        found = Simulation(assemble(two), step_s=1e-3).step_too_large
+    assert found is not None
+    assert all(departure(STEPPERS["rk4"], pole, found.step_s) <= 1.0 for pole in (-2900.0 + 0j, 2500j))

@@ -122,7 +122,7 @@ def test_a_push_prints_body_force_point_and_duration(
     )
     assert run(["sim", "push", "link_8", "0", "900", "0"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "pushed link_8 with (0, 900, 0) N at (0, 0, 0) m in its frame, for 0.1 s",
+        "pushed link_8 with (0, 900, 0) N at its center of mass, for 0.1 s",
         "running at t = 1.000 s, step 1000",
     ]
 

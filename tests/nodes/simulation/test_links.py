@@ -293,6 +293,10 @@ def test_a_rate_or_delay_that_is_no_whole_number_of_steps_is_named_with_what_hol
     plan = plan_of(0.01, note=LinkPlan(delay_ms=delay_ms))
     plan.sim.rate_hz = rate_hz
     found = list(rounded_times(plan))
+    plan.sim.poses_hz = 300.0
+    (poses,) = set(rounded_times(plan)) - set(found)
+    assert poses == "poses_hz = 300: the body poses are published every 3 time steps of 1 ms, at 333.3 Hz"
+    plan.sim.poses_hz = 60.0
     assert len(found) == len(lines)
     assert all(re.fullmatch(line, told) for line, told in zip(lines, found, strict=True))
     with warnings.catch_warnings(record=True) as caught:

@@ -52,6 +52,15 @@ def test_a_push_acts_for_its_duration_and_is_logged(pushable: tuple[SimServer, A
     assert server.simulation.state.q.tobytes() == simulation.state.q.tobytes()
 
 
+def test_a_push_without_a_point_acts_on_the_center_of_mass(pushable: tuple[SimServer, Any]) -> None:
+    server, ear = pushable
+    server.request("push", {"body": "pendulum", "force": [0.0, 0.2, 0.0]})
+    server.step()
+    center = build("rotary_pendulum").body("pendulum").center_of_mass
+    assert any(center)
+    assert json.loads(ear.all(Event)[-1].new)["point"] == list(center)
+
+
 @pytest.mark.parametrize("how", ["service", "restart"])
 def test_a_snapshot_within_a_push_continues_it(how: str, pushable: tuple[SimServer, Any]) -> None:
     server, _ = pushable

@@ -94,6 +94,7 @@ def _toml(name: str, worst: Any, table: dict[str, dict[str, Any]], delay_ms: flo
         "# Worst case over positions, speeds and masses up to 20 % off; docs/guides/guard.md has the formulas.",
         f"[{prefix}]",
         f"delay_ms = {delay_ms:g}",
+        "# heartbeat_ms = 100             # stop where no command comes for so long: some periods of the controller",
     ]
     for k, (joint, keys) in enumerate(table.items()):
         slower = worst.velocity[k] < 0.99 * worst.fastest[k]

@@ -130,20 +130,27 @@ def push(
     z: Annotated[float, typer.Argument(help="Force along the z-axis of the world (N).", show_default=False)],
     duration: Annotated[float, typer.Option("--duration", help="Simulated duration of the push (s).")] = 0.1,
     at: Annotated[
-        str, typer.Option("--at", help="Point X,Y,Z at which the force acts, in the body's frame (m).")
-    ] = "0,0,0",
+        str | None,
+        typer.Option(
+            "--at",
+            help="Point X,Y,Z at which the force acts, in the body's frame (m); by default its center of mass.",
+            show_default=False,
+        ),
+    ] = None,
     domain: Domain = None,
     as_json: AsJson = False,
 ) -> None:
     """Push a body of the robot with a constant force for a short time."""
     try:
-        point = [float(part) for part in at.split(",")]
+        point = None if at is None else [float(part) for part in at.split(",")]
     except ValueError:
         raise InputError(f"--at {at!r}: expected three numbers, X,Y,Z in m") from None
     _call(domain, "push", body=body, force=[x, y, z], point=point, duration_s=duration)
     if not as_json:
-        place = ", ".join(f"{value:g}" for value in point)
-        print_line(f"pushed {body} with ({x:g}, {y:g}, {z:g}) N at ({place}) m in its frame, for {duration:g} s")
+        place = "its center of mass"
+        if point is not None:
+            place = f"({', '.join(f'{value:g}' for value in point)}) m in its frame"
+        print_line(f"pushed {body} with ({x:g}, {y:g}, {z:g}) N at {place}, for {duration:g} s")
     _report(domain, as_json)
 
 
