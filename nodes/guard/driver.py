@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from nodes.guard.backlog import Backlog
-from nodes.guard.command_guard import CommandGuard, Guarded
+from nodes.guard.command_guard import CommandGuard
 from nodes.guard.limits import GuardParams
+from nodes.guard.motor_commands import Guarded
 from nodes.guard.node import check_params, event_of, switch_state
 from nodes.messages import Enable, Event, JointCommand, Message, RobotState
 from nodes.node import Node

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from nodes.guard.backlog import Backlog
-from nodes.guard.command_guard import CommandGuard, Guarded, Intervention
+from nodes.guard.command_guard import CommandGuard, Intervention
 from nodes.guard.limits import GuardParams, missing_joint
+from nodes.guard.motor_commands import Guarded
 from nodes.messages import Description, Enable, Event, JointCommand, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 

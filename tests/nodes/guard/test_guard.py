@@ -532,7 +532,7 @@ def test_commands_that_waited_while_the_guard_was_frozen_are_not_passed_on(monke
         assert passed(clocks.ns)
     frozen_at = clocks.ns
     clocks.ns += 3 * 10**9  # SIGSTOP; then the commands of these 3 s arrive at once
-    guard._guard._commanded_at[:] = 1e-9 * clocks.ns  # without the stop by heartbeat, which comes as well
+    guard._guard._motors.commanded_at[:] = 1e-9 * clocks.ns  # without the stop by heartbeat, which comes as well
     waited = [passed(frozen_at + k * 10**7) for k in range(1, 301)]
     assert waited == [False] * 289 + [True] * 11  # those of the latest 100 ms are passed on
     assert guard.counters["stale"] == 289
