@@ -32,7 +32,7 @@ from nodes.recording.integrity.search import FileSearch
 from nodes.recording.integrity.unreadable import UnreadableMessages
 from nodes.recording.integrity.warning import RecordingWarning
 from nodes.recording.runs import Run, RunCutter, picked, seq_of
-from nodes.recording.schema import DECODE_ERRORS, decode_json, schema_name
+from nodes.recording.schema import DECODE_ERRORS, decode_json, field_without_number, schema_name
 from nodes.recording.sidecar import read_sidecar, sidecar_is_damaged
 from nodes.recording.writer import RecordingWriter, is_complete
 
@@ -110,6 +110,8 @@ class Recorded:
         return self.payload
 
     def _unreadable(self, why: object) -> RecordingError:
+        if isinstance(why, msgspec.DecodeError) and (field := field_without_number(self.payload)):
+            why = f"{field}, which is no number in JSON"
         return RecordingError(f"{self.topic}: the message at t = {self.time_ns / 1e9:.6g} s cannot be read: {why}")
 
 

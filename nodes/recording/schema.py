@@ -6,6 +6,7 @@ null becomes NaN again in a float field.
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Any
 
@@ -115,6 +116,27 @@ def decode_json(kind: type[Message], payload: bytes) -> Message:
     except msgspec.ValidationError:
         plain = msgspec.json.decode(payload)
         return msgspec.convert(_with_nan(plain, inspect.type_info(kind)), kind)
+
+
+def field_without_number(payload: bytes) -> str:
+    """First field of a payload that is NaN or infinite, such as "a.b[2] is NaN"; "" if there is none."""
+
+    def found(value: Any, path: str) -> str:
+        if isinstance(value, dict):
+            return next(filter(None, (found(item, f"{path}.{name}") for name, item in value.items())), "")
+        if isinstance(value, list):
+            return next(filter(None, (found(item, f"{path}[{index}]") for index, item in enumerate(value))), "")
+        return f"{path.removeprefix('.')[:80]} is {value.text}" if isinstance(value, _Constant) else ""
+
+    try:
+        return found(json.loads(payload, parse_constant=_Constant), "")
+    except (ValueError, RecursionError):
+        return ""
+
+
+class _Constant:
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
 def _with_nan(value: Any, kind: inspect.Type) -> Any:

@@ -190,7 +190,7 @@ def write_rows(path: Path, rows: list[tuple[str, int, bytes]], empty: tuple[str,
 
 def test_messages_that_cannot_be_read_are_a_hole_of_their_own_kind_and_the_rest_is_read(tmp_path: Path) -> None:
     payloads = [b'{"v":%d}' % number for number in range(6)]
-    payloads[2], payloads[3] = b'{"v":NaN}', b"[]"
+    payloads[2], payloads[3] = b'{"v":2,"w":{"x":[1,NaN]}}', b"[]"
     rows = [("arm/joint", number * 10**9, payload) for number, payload in enumerate(payloads)]
     rows += [("other", 2**64 - 10**9, b'{"v":0}'), ("other", 6 * 10**9, b'{"v":1}')]
     path = write_rows(tmp_path / "their.mcap", rows)
@@ -202,6 +202,7 @@ def test_messages_that_cannot_be_read_are_a_hole_of_their_own_kind_and_the_rest_
     assert (
         "t = 1.000 .. 4.000 s (unreadable): 2 messages are missing, arm/joint 2 (the message at t = 2 s cannot" in text
     )
+    assert "cannot be read: w.x[1] is NaN, which is no number in JSON)" in text
     assert "the beginning .. 6.000 s (unreadable): 1 message is missing, other 1 (the time 1.84467e+10 s" in text
 
 
