@@ -180,16 +180,20 @@ def bare(kind: str, folder: Path) -> Iterator[Callable[[], float]]:
 
 def stream_ping(folder: Path) -> Iterator[float]:
     """PUB/SUB at 1 kHz: p50 of each turn, seconds."""
-    out, back = _streams(folder, "out", "back")
+    return round_trips(*_streams(folder, "out", "back"), SECONDS)
+
+
+def round_trips(out: Any, back: Any, seconds: float) -> Iterator[float]:
+    """Send states at 1 kHz and wait for the command to each: p50 of each turn, seconds."""
     while not back.poll(10):
         out.send_multipart([STATE.encode(), encode(sample_state())])
-    while back.poll(50):
+    while back.poll(100):
         back.recv_multipart()
     tighten_timer_slack()
     state = sample_state()
     while True:
         pacer, durations = Pacer(1e-3), Durations()
-        for _ in range(round(SECONDS * 1e3)):
+        for _ in range(round(seconds * 1e3)):
             pacer.wait()
             payload = encode(state)
             began = time.perf_counter_ns()
@@ -202,7 +206,11 @@ def stream_ping(folder: Path) -> Iterator[float]:
 
 def stream_echo(folder: Path) -> None:
     """Answer each state with a command."""
-    out, back = _streams(folder, "back", "out")
+    answer(*_streams(folder, "back", "out"))
+
+
+def answer(out: Any, back: Any) -> None:
+    """Answer each state with a command."""
     while True:
         _, payload = back.recv_multipart()
         state: Any = decode(STATE, payload)

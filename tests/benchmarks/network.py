@@ -15,21 +15,17 @@ import json
 import statistics
 import subprocess
 import tempfile
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import zmq
 from bars import NOT_MEASURED, alternate, at_most
+from messages import answer, round_trips
 
-from nodes.hosting.timing.clock import Durations, Pacer, tighten_timer_slack
-from nodes.messages import JointCommand, RobotState
-from nodes.messages.codec import decode, encode
 from nodes.transport.security import allow_list, curve
 
 HERE = Path(__file__).resolve()
-STATE, COMMAND = "rotary_pendulum/state", "rotary_pendulum/command"
 PAIRS, PLAIN, SECONDS = 12, 3, 1.0
 BAR = 1.3
 PORTS = (17500, 17501)  # of states, of commands
@@ -95,35 +91,14 @@ def sockets(publish: str, subscribe: str, other: str, with_keys: bool) -> tuple[
 
 
 def ping(desk: str, robot: str, with_keys: bool) -> float:
-    """Say a state a thousand times a second and wait for the command."""
+    """p50 of a turn of the round trip, seconds."""
     out, back = sockets(f"{desk}:{PORTS[0]}", f"{robot}:{PORTS[1]}", "robot", with_keys)
-    numbers = [0.123456789, -1.987654321]
-    tip = {"tip_x": 0.0847467, "tip_y": 0.0176927, "tip_z": -0.1279490}
-    joints: dict[str, Any] = {"position": numbers, "velocity": numbers, "effort": numbers}
-    state = RobotState(name=["arm", "pendulum"], **joints, energy=0.0123, outputs=tip)
-    while not back.poll(10):
-        out.send_multipart([STATE.encode(), encode(state)])
-    while back.poll(100):
-        back.recv_multipart()
-    tighten_timer_slack()
-    pacer, durations = Pacer(1e-3), Durations()
-    for _ in range(round(SECONDS * 1e3)):
-        pacer.wait()
-        payload = encode(state)
-        began = time.perf_counter_ns()
-        out.send_multipart([STATE.encode(), payload])
-        decode(COMMAND, back.recv_multipart()[1])
-        durations.add(time.perf_counter_ns() - began)
-    return durations.quantile_s(0.5) or 0.0
+    return next(round_trips(out, back, SECONDS))
 
 
 def echo(desk: str, robot: str, with_keys: bool) -> None:
     """Answer each state with a command."""
-    out, back = sockets(f"{robot}:{PORTS[1]}", f"{desk}:{PORTS[0]}", "desk", with_keys)
-    while True:
-        state: Any = decode(STATE, back.recv_multipart()[1])
-        command = JointCommand(name=["arm"], value=[-0.01 * state.velocity[0]], state_seq=state.seq)
-        out.send_multipart([COMMAND.encode(), encode(command)])
+    answer(*sockets(f"{robot}:{PORTS[1]}", f"{desk}:{PORTS[0]}", "desk", with_keys))
 
 
 def measure() -> dict[str, Any]:
