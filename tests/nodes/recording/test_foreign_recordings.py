@@ -237,7 +237,7 @@ def test_info_lists_topics_without_messages(tmp_path: Path, capsys: pytest.Captu
     assert "quiet  X        0      -" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("topic", ["/motor/current", "/state", "motor/state"])
+@pytest.mark.parametrize("topic", ["/motor/current", "/state"])
 def test_a_recording_without_messages_of_a_robot_is_not_played(
     topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,3 +246,11 @@ def test_a_recording_without_messages_of_a_robot_is_not_played(
     assert capsys.readouterr().err.endswith(
         "has no messages of a robot, such as ROBOT/state; choose a recording of a launch\n"
     )
+
+
+def test_a_topic_of_a_robot_with_messages_of_another_type_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_rows(tmp_path / "their.mcap", [("arm/state", 0, b'{"v":1}')])
+    assert armswing(["play", str(path)]) == 2
+    assert "such as ROBOT/state (its 'arm/state' has messages of another type, '" in capsys.readouterr().err

@@ -232,11 +232,16 @@ def _robot_of(file: Path) -> str:
     from nodes.messages.topics import ROBOT_TOPICS
     from nodes.recording.reader import RecordingFile
 
+    others = ""
     for recorded in RecordingFile(file):
         robot, _, name = recorded.topic.rpartition("/")
-        if robot.strip("/") and name in ROBOT_TOPICS and recorded.message() is not None:
-            return robot.strip("/")
-    raise InputError(f"{str(file)!r} has no messages of a robot, such as ROBOT/state; choose a recording of a launch")
+        if robot.strip("/") and name in ROBOT_TOPICS:
+            if recorded.message() is not None:
+                return robot.strip("/")
+            others = f" (its {recorded.topic!r} has messages of another type, {recorded.schema!r})"
+    raise InputError(
+        f"{str(file)!r} has no messages of a robot, such as ROBOT/state{others}; choose a recording of a launch"
+    )
 
 
 def _refuse_two_speakers(robot: str, domain: int | None) -> None:
