@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from nodes.cli.application import application, run
-from nodes.cli.commands import MODULES
+from nodes.cli.commands import MODULES, SUMMARIES
 from nodes.cli.commands.running import parameters
 from nodes.cli.publishing import parse_message
 from nodes.cli.terminal import InputError
@@ -472,6 +472,12 @@ def test_a_command_is_the_same_without_the_others(name: str) -> None:
         {command.partition(" ")[0] for command in commands(names=names)} for names in ((name,), tuple(MODULES))
     )
     assert alone == {each for each in MODULES if MODULES[each] == MODULES[name]} <= together
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_list_of_commands_has_the_first_paragraph_of_each(name: str) -> None:
+    command = typer.main.get_command(application((name,))).commands[name]  # type: ignore[attr-defined]
+    assert " ".join(command.help.split("\n\n")[0].split()) == SUMMARIES[name]
 
 
 def test_a_command_line_imports_the_modules_of_its_own_command_alone() -> None:

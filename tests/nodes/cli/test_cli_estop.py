@@ -42,7 +42,7 @@ class Silent:
 def test_a_node_that_does_not_answer_is_named_with_what_to_do(
     arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("nodes.client.Client", Silent)
+    monkeypatch.setattr("nodes.cli.commands.running.estop.Client", Silent)
     exit_code = run(["estop", *arguments])
     error = capsys.readouterr().err
     assert (exit_code, error.count("\n")) == (1, 1)

@@ -48,6 +48,7 @@ class Interrupt:  # as Ctrl-C does at that moment
         if name == "nodes.cli.commands.models.maps":
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Interrupt())
+sys.argv = ["armswing", "robot"]
 from nodes.cli import main
 main()
 """

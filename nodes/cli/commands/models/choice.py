@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nodes.cli.terminal import InputError, parse_assignments
+from robots.files import is_reference
 from sim_core.support.suggestion import did_you_mean
 
 Name = Annotated[
@@ -32,8 +33,8 @@ def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[An
     A parameter without a default has the value None. With `as_tree`, a robot with a choice of coordinates is built in
     joint coordinates.
     """
+    # ZeroMQ: 0.04 s
     from nodes.launching.process import print_warnings_plainly
-    from robots.files import is_reference
     from robots.registry import OWN_FILE, build, builder, names, with_joint_coordinates
 
     if name not in names() and not is_reference(name):

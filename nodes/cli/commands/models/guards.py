@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from nodes.cli.commands.models.choice import Name, Param, built
@@ -121,6 +122,4 @@ def _key(name: str) -> str:
 
 
 def _value(value: Any) -> str:
-    import msgspec
-
     return msgspec.json.encode(value).decode().replace('","', '", "')

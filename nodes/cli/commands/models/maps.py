@@ -5,6 +5,7 @@ Two components of the initial state vary over the grid.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
@@ -21,6 +22,7 @@ from nodes.cli.commands.models.map_checks import JOINT_COORDINATES, check_rows, 
 from nodes.cli.commands.models.studies import Interrupted, interruptible
 from nodes.cli.commands.sweeping.progress import SweepBar
 from nodes.cli.terminal import InputError, UnavailableError, parse_assignments, print_line, warn, working
+from sim_core.errors import InvalidRequest, UnknownName
 
 MOST_CELLS = 25_000_000
 ENDING = ".runs"  # of the file of finished runs, beside the picture
@@ -309,12 +311,9 @@ def _assembled(mechanism: Any, request: Request, remedy: str = JOINT_COORDINATES
 
     remedy  option that selects joint coordinates, for messages
     """
-    import importlib.util
-
     import numpy as np
 
     from sim_core.analysis.attitudes import Attitudes
-    from sim_core.errors import UnknownName
     from sim_core.kernels.effort import LIMIT_S
     from sim_core.system import assemble
 
@@ -346,7 +345,6 @@ def _computed(mechanism: Any, request: Request, go_on: Any) -> tuple[Any, dict[s
     from sim_core.analysis.held import HeldInputs
     from sim_core.analysis.maps import state_map
     from sim_core.analysis.stability import StateNorm
-    from sim_core.errors import InvalidRequest
     from sim_core.monitoring.servo_loops import unstable_servos
 
     check_servos(mechanism, request.servos)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import inspect
 import math
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,9 +26,11 @@ from nodes.cli.terminal import (
     working,
 )
 from nodes.recording.new_file import write_file
+from robots.files import MODELS, is_model_file, robot_name
+from sim_core.errors import InvalidRequest
 from sim_core.support.suggestion import did_you_mean
 
-app = typer.Typer(help="Robots that can be simulated.", epilog="Example: armswing robot list", no_args_is_help=True)
+app = typer.Typer(epilog="Example: armswing robot list", no_args_is_help=True)
 maps.add_to(app)
 guards.add_to(app)
 
@@ -68,7 +72,6 @@ def show_robot(
 
     If the robot's start violates constraints, a start that satisfies them is shown, too.
     """
-    from robots.files import is_model_file
     from robots.registry import builder, parameters
     from sim_core.derivation.start import checked_rows, violated_at_start
     from sim_core.mechanism.checks.plausibility import implausibilities
@@ -101,8 +104,6 @@ def show_robot(
 
 def _without_meshes(name: str, param: list[str] | None) -> tuple[Any, dict[str, Any]]:
     """The result of `built` for a model file whose meshes are not read; its warnings are not printed."""
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return built(name, [*(param or []), "meshes=boxes"])
@@ -124,12 +125,9 @@ class _Start:
 
 def _examined(mechanism: Any, yes: bool) -> _Start:
     """Check a mechanism's start as a simulation does, and search nearby for a start that satisfies the constraints."""
-    import warnings
-
     import numpy as np
 
     from sim_core.assembly import checked_start, consistent_start
-    from sim_core.errors import InvalidRequest
     from sim_core.kernels.effort import LIMIT_S
     from sim_core.start import FAR
     from sim_core.system import assemble
@@ -214,7 +212,6 @@ def import_robot(
     Every unsupported element of the model file causes a warning with its line number. A model file can also be
     simulated without this conversion.
     """
-    from robots.files import MODELS, is_model_file, robot_name
     from robots.importing.source import function_name, python_source
 
     if not is_model_file(file):
@@ -284,8 +281,6 @@ def print_equations(
     than six degrees of freedom, for systems with beams, and for systems of many bodies in absolute coordinates, all
     formats except c show only sizes and structure.
     """
-    import importlib.util
-
     if form not in EQUATION_FORMATS:
         raise InputError(
             f"no format {form!r}; formats are {', '.join(EQUATION_FORMATS)}{did_you_mean(form, EQUATION_FORMATS)}"

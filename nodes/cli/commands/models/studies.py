@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import sys
@@ -97,8 +98,6 @@ def interruptible() -> Iterator[Callable[[], None]]:
 def _carry_out(
     paper: str, folder: Path, quick: bool, workers: int | None, spans: str, go_on: Callable[[], None]
 ) -> tuple[list[Any], Path]:
-    import importlib.util
-
     missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
     if missing:
         raise UnavailableError(f"a study needs {' and '.join(missing)}; install with: pip install 'armswing[studies]'")
@@ -188,6 +187,7 @@ class Bar:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        # for a terminal alone
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

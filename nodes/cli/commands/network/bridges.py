@@ -10,19 +10,17 @@ from typing import Annotated
 
 import typer
 
+from nodes.bridges.foxglove_front import ORIGIN
+from nodes.bridges.plotjuggler import STEPS, PlotJugglerBridge
 from nodes.cli.terminal import Domain, InputError, print_line, warn
 
-app = typer.Typer(
-    help="Show a live launch in other programs.", epilog="Example: armswing bridge plotjuggler", no_args_is_help=True
-)
+app = typer.Typer(epilog="Example: armswing bridge plotjuggler", no_args_is_help=True)
 Port = typer.Option("--port", min=0, max=65535, help="Port of this computer; 0 for a free one.")
 
 
 @app.command(epilog="Example: armswing bridge plotjuggler --port 9872")
 def plotjuggler(port: Annotated[int, Port] = 9872, domain: Domain = None) -> None:
     """Publish all topics at one address for PlotJuggler's ZMQ Subscriber, until Ctrl-C."""
-    from nodes.bridges.plotjuggler import STEPS, PlotJugglerBridge
-
     with _until_stopped() as stop:
         try:
             bridge = PlotJugglerBridge(domain, port, stop)
@@ -50,7 +48,6 @@ def foxglove(
 
     Web pages may not connect, except those of Foxglove, of this computer and of each --origin.
     """
-    from nodes.bridges.foxglove_front import ORIGIN
     from nodes.bridges.foxglove_server import FoxgloveBridge
 
     if wrong := [each for each in origin or () if not ORIGIN.fullmatch(each)]:

@@ -8,6 +8,11 @@ from typing import Annotated
 import typer
 
 from nodes.cli.terminal import Domain, InputError, print_line
+from nodes.client import Client
+from nodes.launching.graph import Member, members_of, text
+from nodes.launching.graph import svg as picture
+from nodes.plan.files.file import load_plan
+from nodes.recording.new_file import write_file
 
 
 def add_to(app: typer.Typer) -> None:
@@ -33,18 +38,10 @@ def graph(
     if svg is not None and not svg.absolute().parent.is_dir():
         raise InputError(f"--svg {str(svg)!r}: there is no folder {str(svg.absolute().parent)!r}; create it first")
 
-    from nodes.launching.graph import Member, members_of, text
-    from nodes.launching.graph import svg as picture
-    from nodes.recording.new_file import write_file
-
     if file is not None:
-        from nodes.plan.files.file import load_plan
-
         plan = load_plan(file, arguments=arguments or [])
         title, members = plan.name, members_of(plan)
     else:
-        from nodes.client import Client
-
         with Client(domain) as client:
             members = [Member(entry.name, entry.publishes, entry.subscribes) for entry in client.nodes()]
             title = f"live launch, domain {client.domain}"

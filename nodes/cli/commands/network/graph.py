@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated, Any
 
 import typer
 
 from nodes.cli.terminal import AsJson, Domain, print_json, print_line, print_table
+from nodes.client import Client, guard_state, lost_messages
+from nodes.transport.service import ServiceError, ServiceTimeout
 
 NO_ANSWER = "no answer"
 ANSWER_S = 1.0  # longest wait for the status of a node
 
-app = typer.Typer(help="The live nodes.", epilog="Example: armswing node list", no_args_is_help=True)
+app = typer.Typer(epilog="Example: armswing node list", no_args_is_help=True)
 
 
 @app.command("list", epilog="Example: armswing node list --json")
@@ -21,8 +24,6 @@ def list_nodes(domain: Domain = None, as_json: AsJson = False) -> None:
     The state of a node that does not answer is "no answer", with the time for which it has been silent: its process
     stands still or is busy.
     """
-    from nodes.client import Client
-
     with Client(domain) as client:
         found = [_describe(client, entry) for entry in client.nodes()]
     if as_json:
@@ -58,11 +59,6 @@ def node_info(
     as_json: AsJson = False,
 ) -> None:
     """Show the endpoints, topics, counters, timing and parameters of one node."""
-    import contextlib
-
-    from nodes.client import Client
-    from nodes.transport.service import ServiceError
-
     with Client(domain) as client:
         info = _describe(client, client.node(name))
         info["status"] = client.call(name, "status")
@@ -110,11 +106,6 @@ def _describe(client: Any, entry: Any) -> dict[str, Any]:
     A node that does not reply has the state NO_ANSWER. `silent_s` is the time for which a node has been silent (s), 0
     for all others: the time since it renewed its entry or, where it does so while its calls wait, the wait of a call.
     """
-    import contextlib
-
-    from nodes.client import guard_state, lost_messages
-    from nodes.transport.service import ServiceTimeout
-
     status: dict[str, Any] | None = None
     state, silent_s = entry.state, 0.0
     with contextlib.suppress(Exception):  # an ending node is listed too, with the state that the registry has

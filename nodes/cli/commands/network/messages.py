@@ -5,19 +5,21 @@ from __future__ import annotations
 import inspect
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from nodes.cli.terminal import AsJson, InputError, print_json, print_line, print_table
+from nodes.messages import Message
+from nodes.messages import structs as messages
+from nodes.messages.topics import known_topics
+from nodes.plan.key_checks import type_text
 from sim_core.support.suggestion import did_you_mean
 
-app = typer.Typer(help="The messages of the topics.", epilog="Example: armswing message list", no_args_is_help=True)
+app = typer.Typer(epilog="Example: armswing message list", no_args_is_help=True)
 
 
 def _messages() -> dict[str, Any]:
     """Return {name: type} of all message types of the standard topics, and of the structs that these types contain."""
-    from nodes.messages import structs as messages
-    from nodes.messages.topics import known_topics
-
     carried = {row.message.__name__: row.message for row in known_topics().values()}
     parts = (
         *(messages.JointDescription, messages.ActuatorDescription, messages.BodyDescription, messages.Shape),
@@ -29,8 +31,6 @@ def _messages() -> dict[str, Any]:
 @app.command("list", epilog="Example: armswing message list")
 def list_messages(as_json: AsJson = False) -> None:
     """List every message with its topic and description."""
-    from nodes.messages.topics import known_topics
-
     topics: dict[str, str] = {}
     for name, row in known_topics().items():
         kind = row.message.__name__
@@ -53,11 +53,6 @@ def show_message(
     as_json: AsJson = False,
 ) -> None:
     """Show the fields, types, defaults and units of a message; with --json, show its JSON Schema."""
-    import msgspec
-
-    from nodes.messages import Message
-    from nodes.plan.key_checks import type_text
-
     known = _messages()
     if name not in known:
         raise InputError(f"no message {name!r}; messages are {', '.join(known)}{did_you_mean(name, known)}")
@@ -79,8 +74,6 @@ def default_text(field: Any) -> str:
 
     The text is "required" for a field without a default, and "absent" for a field that is not sent unless it is set.
     """
-    import msgspec
-
     if field.required:
         return "required"
     made = field.default_factory is not msgspec.NODEFAULT

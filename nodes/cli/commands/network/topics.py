@@ -9,14 +9,18 @@ import time
 from collections.abc import Iterator
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
+from nodes.cli.publishing import publish
 from nodes.cli.terminal import AsJson, Domain, InputError, UnavailableError, print_json, print_line, print_table, warn
+from nodes.client import Client
+from nodes.messages.topics import lookup
+from nodes.transport.host_config import read_host_config
+from nodes.transport.service import CLOCK, ServiceClient
 from sim_core.support.suggestion import did_you_mean
 
-app = typer.Typer(
-    help="Print, measure and publish messages on topics.", epilog="Example: armswing topic list", no_args_is_help=True
-)
+app = typer.Typer(epilog="Example: armswing topic list", no_args_is_help=True)
 
 TopicName = Annotated[
     str, typer.Argument(help="Name of a topic, as `armswing topic list` prints it.", show_default=False)
@@ -32,8 +36,6 @@ ROUND_TRIP_EVERY_S = 0.5
 @app.command("list", epilog="Example: armswing topic list --json")
 def list_topics(domain: Domain = None, as_json: AsJson = False) -> None:
     """List all topics with message type, publishers and subscribers."""
-    from nodes.client import Client
-
     with Client(domain) as client:
         found = client.topics()
     if as_json:
@@ -127,8 +129,6 @@ def pub(
     domain: Domain = None,
 ) -> None:
     """Publish a message repeatedly, until -n messages are sent, Ctrl-C is pressed, or the launch ends."""
-    from nodes.cli.publishing import publish
-
     sent = publish(topic, message, rate_hz=rate, count=count, domain=domain, greet=print_line)
     print_line(f"published {sent} messages on {topic}")
 
@@ -141,9 +141,6 @@ def _remote_clock(topic: str, domain: int | None) -> Iterator[Any]:
     ends.
     """
     from nodes.cli.measures import RemoteClock
-    from nodes.client import Client
-    from nodes.transport.host_config import read_host_config
-    from nodes.transport.service import CLOCK, ServiceClient
 
     with Client(domain) as client:
         host = read_host_config(client.domain).host
@@ -173,8 +170,6 @@ def _remote_clock(topic: str, domain: int | None) -> Iterator[Any]:
 
 
 def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]:
-    from nodes.client import Client
-
     with Client(domain) as client:
         _check_topic(topic, [entry.name for entry in client.topics()])
         _warn_of_silence(topic, [entry.name for entry in client.topics() if entry.publishes], timeout_s)
@@ -189,8 +184,6 @@ def _messages(topic: str, domain: int | None, timeout_s: float) -> Iterator[Any]
 
 
 def _check_topic(topic: str, live: list[str]) -> None:
-    from nodes.messages.topics import lookup
-
     if lookup(topic) is None and topic not in live:
         raise InputError(f"no topic {topic!r}; topics are {', '.join(live)}{did_you_mean(topic, live)}")
 
@@ -236,7 +229,5 @@ def _measure(measure: Any, topic: str, duration_s: float, timeout_s: float, doma
 
 
 def _plain(message: Any) -> dict[str, Any]:
-    import msgspec
-
     plain: dict[str, Any] = msgspec.to_builtins(message)
     return plain

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import io
 import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from nodes.cli.terminal import (
@@ -21,6 +26,7 @@ from nodes.cli.terminal import (
     require_recording,
     working,
 )
+from nodes.plan.files.file import load_plan
 from sim_core.support.suggestion import did_you_mean
 
 EXIT_CODES = {"passed": 0, "failed": 1, "not certain": 3}
@@ -29,7 +35,6 @@ SIGNALLED = 128  # exit code of a launch that a signal ended, less the signal's 
 LIBRARIES = ("matplotlib", "jinja2")
 
 app = typer.Typer(
-    help="Check hardware, and compare it with the model: measured states with predicted ones.",
     epilog="Example: armswing hil report measured.mcap predicted.mcap",
     no_args_is_help=True,
 )
@@ -79,8 +84,6 @@ def report(
     and efforts in another unit, and shows which changes of the model's masses, frictions and gains would explain the
     measured efforts, and which of them this motion does not show.
     """
-    import importlib.util
-
     for file in (recording, second):
         if file is not None:
             require_recording(file)
@@ -213,14 +216,8 @@ def check(
     go. The checks cover the joints' positions within their limits, signs of motors and encoders, latency and jitter of
     the connection, quality of the clock, and free disk space. Exit code 0 for go, 1 for no go.
     """
-    import contextlib
-    import tempfile
-
-    import msgspec
-
     from nodes.hil_check import CheckFinding, HilCheckParams, plan_of_check, servo_joints
-    from nodes.launching.launch import launch_plan
-    from nodes.plan.files.file import load_plan
+    from nodes.launching.launch import launch_plan  # launches: 0.08 s of each help page
 
     plan = load_plan(file, set_ or [], None, arguments or [])
     if domain is not None:
@@ -254,8 +251,6 @@ def check(
 
 def _of_disk(folder: Path) -> Any:
     """Check how much space is free on the disk that contains the folder of the recordings."""
-    import shutil
-
     from nodes.hil_check import CheckFinding
 
     free_gb = 1e-9 * shutil.disk_usage(folder).free
@@ -302,13 +297,10 @@ def processor(
     controller's commands are equal byte for byte; 1 if they differ. The largest difference is then printed in units in
     the last place.
     """
-    import contextlib
-
     from nodes.hil.processor.comparison import compare_commands, read_times
     from nodes.hil.processor.page import QUANTILES, rows_of, write_page
-    from nodes.hil.processor.plan import OTHER, plan_of_processors
-    from nodes.launching.launch import launch_plan
-    from nodes.plan.files.file import load_plan
+    from nodes.hil.processor.plan import OTHER, plan_of_processors  # 0.02 s of each help page
+    from nodes.launching.launch import launch_plan  # launches: 0.08 s of each help page
     from nodes.recording.reader import read_recording
 
     if not program.is_file():

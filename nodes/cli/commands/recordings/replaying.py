@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from nodes.cli.terminal import AsJson, InputError, parse_assignments, print_json, print_line, require_recording, warn
+from nodes.plan.loading import load_class
+from nodes.simulation.replay.comparison import NOT_COMPARED, Tolerances
 from sim_core.support.suggestion import did_you_mean
 
 if TYPE_CHECKING:
@@ -59,7 +62,6 @@ def replay(
     the file. With --from, the node begins with its state in the latest snapshot before the given time. If the node's
     code or parameters differ from the recorded ones, the node begins without this state.
     """
-    from nodes.plan.loading import load_class
     from nodes.simulation.replay import replay as replays
 
     require_recording(recording)
@@ -89,8 +91,6 @@ def replay(
 
 
 def _tolerances(texts: list[str]) -> Any:
-    from nodes.simulation.replay.comparison import Tolerances
-
     default, fields = 0.0, {}
     for text in texts:
         name, equals, number = text.rpartition("=")
@@ -112,8 +112,6 @@ def _tolerances(texts: list[str]) -> Any:
 
 def _check_fields(names: Iterable[str], cls: type[Node]) -> None:
     """Raise InputError if a tolerance names a field that no message of the node has."""
-    from nodes.simulation.replay.comparison import NOT_COMPARED
-
     fields = {field for message in cls.publishes.values() for field in message.__struct_fields__} - NOT_COMPARED
     for name in names:
         if fields and name.partition(".")[0] not in fields:
@@ -125,8 +123,6 @@ def _check_fields(names: Iterable[str], cls: type[Node]) -> None:
 
 
 def _plain(outcome: Any) -> dict[str, Any]:
-    import msgspec
-
     plain: dict[str, Any] = msgspec.to_builtins(outcome)
     return plain
 

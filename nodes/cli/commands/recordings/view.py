@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from nodes.cli.commands.models.studies import Bar
 from nodes.cli.terminal import Domain, InputError, print_line, require_recording, warn
-
-if TYPE_CHECKING:
-    from viewer.film import Film
+from nodes.client import Client
+from viewer.film import Film, parse_size
 
 FILMING = ("--from", "--to", "--speed", "--fps", "--size")
 
@@ -90,8 +89,6 @@ def view(
     if png is not None and png.suffix.lower() != ".png":
         raise InputError(f"--png {str(png)!r}: pictures are PNG; name the file {str(png.with_suffix('.png'))!r}")
     if png is not None and file is None:
-        from nodes.client import Client
-
         Client(domain).close()  # raises NotLiveError: a window may wait for a launch, a picture may not
     try:
         from viewer import app  # here: PyQt5 and pyqtgraph load when a picture is wanted
@@ -147,7 +144,6 @@ def _film(
         raise InputError(f"{option} makes a film of a recording; name the recording's file")
     if not path.absolute().parent.is_dir():
         raise InputError(f"{option} {str(path)!r}: there is no folder {str(path.absolute().parent)!r}; create it first")
-    from viewer.film import Film, parse_size
 
     defaults = (15.0, "960x540") if option == "--gif" else (30.0, "1280x720")
     fps, size = options["--fps"], options["--size"]

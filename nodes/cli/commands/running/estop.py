@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from nodes.cli.terminal import AsJson, Domain, UnavailableError, print_json, print_table
+from nodes.client import Client
 
 
 def add_to(app: typer.Typer) -> None:
@@ -26,8 +27,6 @@ def estop(
     without a guard gets no more commands. The simulation, guards and drivers refuse commands until `armswing estop
     --release`. Exit code 1 if one of these nodes does not answer.
     """
-    from nodes.client import Client
-
     with Client(domain) as client:
         answers = client.estop(reason, release)
     if as_json:

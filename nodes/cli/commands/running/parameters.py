@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated, Any
 
 import typer
 
 from nodes.cli.terminal import AsJson, Domain, InputError, NegativeNumbers, parse_value, print_json, print_line
+from nodes.client import Client
+from nodes.transport.service import ServiceError
 from sim_core.support.suggestion import did_you_mean
 
-app = typer.Typer(
-    help="Parameters of the live nodes.", epilog="Example: armswing param list swing_up", no_args_is_help=True
-)
+app = typer.Typer(epilog="Example: armswing param list swing_up", no_args_is_help=True)
 
 
 def _apart(context: typer.Context, node: str, value: str = "") -> None:
@@ -35,8 +36,6 @@ Key = Annotated[str, typer.Argument(help="A parameter, as `armswing param list N
 
 
 def _parameters(domain: int | None, node: str) -> dict[str, Any]:
-    from nodes.client import Client
-
     with Client(domain) as client:
         found: dict[str, Any] = client.call(node, "get_parameters")
         return found
@@ -75,11 +74,6 @@ def list_parameters(
 
 def _list_all(domain: int | None, as_json: bool) -> None:
     """Print `NODE KEY = VALUE` for every parameter of every live node."""
-    import contextlib
-
-    from nodes.client import Client
-    from nodes.transport.service import ServiceError
-
     found: dict[str, dict[str, Any]] = {}
     with Client(domain) as client:
         for entry in client.nodes():
@@ -129,8 +123,6 @@ def set_parameter(
     as_json: AsJson = False,
 ) -> None:
     """Change one parameter of a running node. NODE.KEY VALUE is accepted in place of NODE KEY VALUE."""
-    from nodes.client import Client
-
     if value is None:
         name, dot, rest = node.partition(".")
         if not dot:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from nodes.cli.terminal import (
@@ -17,17 +19,21 @@ from nodes.cli.terminal import (
     print_line,
     warn,
 )
+from nodes.client import Client, GuardState
+from nodes.launching.summary import Load, seconds_text
+from nodes.messages.codec import MAX_BYTES
+from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN
+from nodes.recording.new_file import write_file
+from sim_core.support.limited import read_limited
 
 STEPPING_PERIOD_S = 0.02
 STUCK_S = 2.0
 GO_BACK_S = 120.0  # longest wait for the steps from a snapshot to the time
 
-app = typer.Typer(help="Control the live simulation.", epilog="Example: armswing sim status", no_args_is_help=True)
+app = typer.Typer(epilog="Example: armswing sim status", no_args_is_help=True)
 
 
 def _call(domain: int | None, service: str, **arguments: Any) -> Any:
-    from nodes.client import Client
-
     with Client(domain) as client:
         return client.call("sim", service, **arguments)
 
@@ -44,8 +50,6 @@ def _report(domain: int | None, as_json: bool) -> None:
 @app.command(epilog="Example: armswing sim status --json")
 def status(domain: Domain = None, as_json: AsJson = False) -> None:
     """Show the state of the simulation: time, real-time factor, overruns, constraint violation, energy, guards."""
-    from nodes.client import Client
-
     with Client(domain) as client:
         found = client.sim_status()
     if as_json:
@@ -86,8 +90,6 @@ def step(
     as_json: AsJson = False,
 ) -> None:
     """Advance a paused simulation by a number of time steps."""
-    from nodes.client import Client
-
     count = count if number is None else number
     with Client(domain) as client:
         target = client.sim_status()["tick"] + count
@@ -112,8 +114,6 @@ def speed(
     as_json: AsJson = False,
 ) -> None:
     """Change the speed of the simulation, in simulated seconds per second of the wall clock."""
-    from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN
-
     if not SPEED_MIN <= factor <= SPEED_MAX:
         raise InputError(f"speed {factor:g}: expected a positive number from {SPEED_MIN:g} to {SPEED_MAX:g}")
     _call(domain, "speed", x=factor)
@@ -162,10 +162,6 @@ def snapshot(
     as_json: AsJson = False,
 ) -> None:
     """Write the complete state of the simulation to a file."""
-    import msgspec
-
-    from nodes.recording.new_file import write_file
-
     if not file.absolute().parent.is_dir():
         raise InputError(f"{str(file)!r}: there is no folder {str(file.absolute().parent)!r}; create it first")
     if file.exists() and not force:
@@ -198,11 +194,6 @@ def restore(
     The recorded run must have the same robot and settings of the simulation as the live launch. A node is reset if its
     code or parameters differ from the recorded ones.
     """
-    import msgspec
-
-    from nodes.messages.codec import MAX_BYTES
-    from sim_core.support.limited import read_limited
-
     if not file.is_file():
         raise InputError(f"no such file {str(file)!r}; 'armswing sim snapshot FILE' writes a snapshot")
     with file.open("rb") as opened:
@@ -225,7 +216,7 @@ def restore(
 
 def _go_back(file: Path, at: float, domain: int | None) -> None:
     """Set the live launch to a time of a recorded run."""
-    from nodes.client import Client
+    # nodes: 0.07 s, which other commands of `sim` do not need
     from nodes.launching.joining import live_plan
     from nodes.simulation.restart.finding import notes, read_restart
 
@@ -246,8 +237,6 @@ def _await_tick(client: Any, target: int) -> None:
 
     The server replies to the request before it has simulated the time steps.
     """
-    import time
-
     tick, progress_at = -1, time.monotonic()
     while tick < target:
         now = client.sim_status()["tick"]
@@ -266,9 +255,6 @@ def _lines(key: str, value: Any) -> list[str]:
 
     The values "loads", "commands_refused" and "guards" have one line per entry, any other value has one line.
     """
-    from nodes.client import GuardState
-    from nodes.launching.summary import Load, seconds_text
-
     if key == "guards":
         return [f"{name} {GuardState(**state).text()}" for name, state in value.items()] or ["-"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import os
 import textwrap
 from pathlib import Path
@@ -11,11 +12,10 @@ import typer
 
 from nodes.cli.terminal import InputError, print_line, warn
 from nodes.recording.new_file import write_file
+from robots.files import is_reference, located, robot_name
 from sim_core.support.suggestion import did_you_mean
 
-app = typer.Typer(
-    help="Write first files of your own.", epilog="Example: armswing new controller my_damper", no_args_is_help=True
-)
+app = typer.Typer(epilog="Example: armswing new controller my_damper", no_args_is_help=True)
 
 CONTROLLER = '''\
 """Damps {joint!r} of the robot {robot_name}."""
@@ -106,10 +106,6 @@ def new_controller(
     ] = "",
 ) -> None:
     """Write a controller of 26 lines and a launch file that runs this controller."""
-    import keyword
-
-    from robots.files import is_reference, located, robot_name
-
     if not name.isidentifier() or name != name.lower() or keyword.iskeyword(name) or name in RESERVED:
         raise InputError(f"{name!r} is no name for a node; use lower-case letters, digits and _, such as 'my_damper'")
     if not folder.is_dir():
@@ -140,7 +136,6 @@ def _about(robot: str, joint: str) -> dict[str, Any]:
 
     They are the joint, the joint's damping with unit, the joint's effort limit, and a node that holds the other joints.
     """
-    from robots.files import is_reference
     from robots.registry import BUILTIN, OWN_FILE, build, names
 
     if robot not in names() and not is_reference(robot):

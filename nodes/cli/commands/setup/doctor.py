@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import platform
+import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import typer
 
 from nodes.cli.terminal import AsJson, InputError, print_json, print_line
+from nodes.hosting.computer import settings
+from nodes.hosting.timing.jitter import Jitter, measure_jitter
+from nodes.transport.domain import DomainError, default_domain, domain_folder
 
 LIBRARIES = ("pyzmq", "msgspec", "msgpack", "mcap", "rich")
 SIMULATION_LIBRARIES = ("numpy", "casadi", "llvmlite", "numba", "scipy")
@@ -87,6 +97,7 @@ def _bar(as_json: bool) -> Callable[[float], None] | None:
 
     Returns None if the output is not a terminal, or for output as JSON.
     """
+    # for a terminal alone
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -112,7 +123,6 @@ def _punctuality(seconds: float, show: Callable[[float], None] | None) -> list[F
 
     Half of the time is used for the measurement with the usual scheduling, the other half for SCHED_FIFO.
     """
-    from nodes.hosting.timing.jitter import Jitter, measure_jitter
 
     def part(number: int) -> Callable[[float], None] | None:
         return None if show is None else lambda done: show((number + done) / 2.0)
@@ -135,8 +145,6 @@ def _punctuality(seconds: float, show: Callable[[float], None] | None) -> list[F
 
 
 def _jitter_finding(subject: str, jitter: Any) -> Finding:
-    import msgspec
-
     holds = jitter.holds_hz
     verdict = "no rate from 10 Hz on is held" if holds is None else f"{holds} Hz is held"
     stolen = ""
@@ -149,16 +157,13 @@ def _jitter_finding(subject: str, jitter: Any) -> Finding:
 
 
 def _python() -> Iterator[Finding]:
-    import platform
-    import sys
-
     level = "ok" if sys.version_info >= (3, 11) else "fault"
     text = f"{platform.python_version()} on {platform.machine()}"
     yield Finding(level, "python", text if level == "ok" else f"{text}; 3.11 or later is needed")
 
 
 def _libraries() -> Iterator[Finding]:
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib.metadata import PackageNotFoundError, version  # 0.01 s of each help page
 
     found, missing = [], []
     for name in LIBRARIES:
@@ -178,14 +183,10 @@ def _libraries() -> Iterator[Finding]:
 
 
 def _has_viewer() -> bool:
-    from importlib.util import find_spec
-
     return all(find_spec(name) is not None for name in VIEWER_LIBRARIES)
 
 
 def _qt() -> Iterator[Finding]:
-    import ctypes
-
     missing = []
     for library, package in QT_LIBRARIES.items():
         try:
@@ -200,10 +201,6 @@ def _qt() -> Iterator[Finding]:
 
 
 def _cores() -> Iterator[Finding]:
-    import os
-
-    from nodes.hosting.computer import settings
-
     cores = len(os.sched_getaffinity(0))
     load = os.getloadavg()[0]
     busy = load > BUSY * cores
@@ -220,18 +217,12 @@ def _cores() -> Iterator[Finding]:
 
 
 def _clock() -> Iterator[Finding]:
-    from pathlib import Path
-
     slack = Path("/proc/self/timerslack_ns")
     if slack.is_file():
         yield Finding("ok", "timer slack", f"{slack.read_text().strip()} ns; the server sets its own to 1 ns")
 
 
 def _folder() -> Iterator[Finding]:
-    import os
-
-    from nodes.transport.domain import DomainError, default_domain, domain_folder
-
     try:
         folder = domain_folder(default_domain())
     except DomainError as error:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from typing import Annotated
 
 import typer
 
 from nodes.cli.terminal import AsJson, print_json, print_line, print_table
+from nodes.transport.security import allow_list, keys
 
-app = typer.Typer(
-    help="Keys for launches that span computers.", epilog="Example: armswing keys list", no_args_is_help=True
-)
+app = typer.Typer(epilog="Example: armswing keys list", no_args_is_help=True)
 
 KeyName = Annotated[str, typer.Argument(help="Name of the host in \\[hosts] of a launch file.", show_default=False)]
 
@@ -28,10 +28,6 @@ def new(
 
     An existing pair is kept, and gets NAME if that is given; --force replaces it.
     """
-    import platform
-
-    from nodes.transport.security import keys
-
     file = keys.keys_folder() / "own"
     kept = file.exists() and not force
     if name is None and kept:
@@ -50,8 +46,6 @@ def new(
 @app.command("list", epilog="Example: armswing keys list --json")
 def list_keys(as_json: AsJson = False) -> None:
     """List this user's public key, and the keys that are allowed to connect."""
-    from nodes.transport.security import allow_list, keys
-
     allowed = allow_list.allowed()
     own = keys.own_key() if (keys.keys_folder() / "own").exists() else None
     if as_json:
@@ -75,8 +69,6 @@ def allow(
 
     This computer's own key is refused.
     """
-    from nodes.transport.security import allow_list, keys
-
     key = key.strip().lower()
     if (keys.keys_folder() / "own").exists() and keys.own_key().public == key:
         raise keys.KeysError(
@@ -93,8 +85,6 @@ def allow(
 @app.command(epilog="Example: armswing keys revoke robot")
 def revoke(name: KeyName, as_json: AsJson = False) -> None:
     """Revoke an allowed key. Live launches close the connections of this key within a second, without a restart."""
-    from nodes.transport.security import allow_list
-
     key = allow_list.revoke(name)
     if as_json:
         print_json({"name": name, "key": key})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nodes.cli.commands.models.studies import interruptible
 from nodes.cli.terminal import print_json, print_line, print_table, warn, working
+from sim_core.support.shown import printable
 
 if TYPE_CHECKING:
     from nodes.sweeps.design import Sweep
@@ -128,8 +129,6 @@ def _print_runs(sweep: Sweep) -> None:
 
 
 def _line(sweep: Sweep, number: int) -> list[str]:
-    from sim_core.support.shown import printable
-
     cell = sweep.cell(number)
     values = [f"{value:.6g}" if isinstance(value, float) else printable(str(value)) for value in cell.values.values()]
     return [str(number), *values, *([str(cell.repeat)] if sweep.repeat > 1 else []), str(cell.seed)]

@@ -20,6 +20,7 @@ class SweepBar:
     """
 
     def __init__(self, noun: str = "runs", clock: Callable[[], float] = time.monotonic) -> None:
+        # for a terminal alone
         from rich.console import Console
         from rich.progress import (
             BarColumn,
