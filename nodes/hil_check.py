@@ -19,7 +19,10 @@ from nodes.hil.clocks.track import ClockTracks
 from nodes.messages import Description, Event, JointCommand, Message, PeerClock, RobotState, Verdict
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.key_checks import convert, suggestion
+from nodes.plan.launch_plan import NodePlan
 from nodes.plan.loading import load_class
+from robots.registry import build
+from sim_core.support.suggestion import did_you_mean
 
 if TYPE_CHECKING:
     from nodes.plan.launch_plan import Plan
@@ -408,8 +411,6 @@ def plan_of_check(plan: Plan, params: HilCheckParams, n_joints: int) -> Plan:
     A driver is a node that receives commands and publishes measured states. Raises ValueError with a one-line message
     for a plan without a driver, with several robots, or on several computers.
     """
-    from nodes.plan.launch_plan import NodePlan
-
     if plan.simulations:
         raise ValueError("a check supports one robot, and the plan has several; give a launch file with one robot")
     if len({plan.sim.host, *(node.host for node in plan.nodes)}) > 1:
@@ -448,9 +449,6 @@ def servo_joints(plan: Plan, requested: Sequence[str]) -> list[str]:
     requested  names of joints to return; empty for all joints with a servo
     Raises ValueError if `requested` has a joint without a servo.
     """
-    from robots.registry import build
-    from sim_core.support.suggestion import did_you_mean
-
     actuators = build(plan.sim.robot, **plan.sim.parameters).actuators
     found = [each.joint for each in actuators if each.joint and each.servo is not None]
     for joint in requested:

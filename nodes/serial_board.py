@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -75,8 +76,6 @@ class SerialBoard(Node):
 
     @classmethod
     def check(cls, params: SerialBoardParams, plan: Plan) -> None:
-        import importlib.util
-
         if importlib.util.find_spec("serial") is None:
             raise ValueError("the driver needs pyserial; install it with pip install 'armswing[serial]'")
         require_realtime(plan.sim)

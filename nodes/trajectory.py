@@ -20,6 +20,7 @@ from nodes.plan.launch_plan import Plan
 from nodes.planning.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
 from nodes.planning.reachability import check_reach, too_fast, undriven
 from nodes.planning.via_points import ANGLES, LATEST_S, ROWS, UNITS, ViaPoints, read_via_points
+from robots.files import robot_name
 from sim_core.tables import Range
 
 Kind = Literal["sine", "steps", "minimum_jerk", "quintic", "trapezoidal", "acceleration_segments"]
@@ -285,7 +286,6 @@ class Trajectory(Node):
         via = via_points(params, plan.folder)
         ways = curves(params, via)
         if robot := plan.sim.robot:
-            from robots.files import robot_name
             from robots.registry import build
 
             joints = build(robot, **plan.sim.parameters).moving_joints

@@ -18,6 +18,7 @@ from nodes.controllers.take_over import TakeOver
 from nodes.messages import Event, JointCommand, Message, RobotState, SwingPlan, SwingProgress
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import Plan
+from nodes.planning.brachiation.limits import check_hanging, check_limit
 from robots.registry import build
 
 HANDS = ("a", "b")
@@ -55,8 +56,6 @@ class Brachiation(Node):
 
     @classmethod
     def check(cls, params: Any, plan: Plan) -> None:
-        from nodes.planning.brachiation.limits import check_hanging, check_limit
-
         sim = plan.sim
         mechanism = build(sim.robot, **sim.parameters)
         if any(actuator.joint == "elbow" for actuator in mechanism.actuators):

@@ -42,8 +42,9 @@ class JointPosition(Node):
 
     @classmethod
     def check(cls, params: JointPositionParams, plan: Plan) -> None:
+        # imported here, since the node's own process does not need them
         from robots.files import robot_name
-        from robots.registry import build  # imported here, since the node's own process does not need it
+        from robots.registry import build
 
         sim = plan.sim
         for actuator in build(sim.robot, **sim.parameters).actuators if sim.robot else ():

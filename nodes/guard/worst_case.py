@@ -37,6 +37,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nodes.guard.limits import GuardParams, JointLimits, Vector
+from robots.registry import build
+from robots.servos import with_servos
+from sim_core.mechanism import JointRelation
+from sim_core.mobility import dynamics_at
 
 if TYPE_CHECKING:
     from nodes.plan.launch_plan import Plan
@@ -104,8 +108,6 @@ def worst_case(
     velocities     {joint: velocity limit, rad/s or m/s} that replaces the computed one
     decelerations  {joint: deceleration} that replaces the computed one
     """
-    from robots.servos import with_servos
-
     if reason := unsupported(mechanism):
         raise ValueError(f"the worst case of robot {mechanism.name!r} cannot be computed: {reason}")
     driven = [each for each in with_servos(mechanism).actuators if each.joint]
@@ -179,8 +181,6 @@ def worst_case(
 
 def unsupported(mechanism: Mechanism) -> str:
     """Reason why the worst case of a robot cannot be computed; "" if it can."""
-    from sim_core.mechanism import JointRelation
-
     if mechanism.coordinates != "joint":
         return f"it has {mechanism.coordinates} coordinates; choose joint coordinates, if the robot has a choice"
     if mechanism.beams:
@@ -210,8 +210,6 @@ def _terms(
     driven    (n_driven,) indices of the driven joints among them
     velocity  (n_driven,) velocity limits
     """
-    from sim_core.mobility import dynamics_at
-
     random = np.random.default_rng(1)
     low, high = (np.where(np.isfinite(end), end, sign * np.pi) for end, sign in ((lower, -1.0), (upper, 1.0)))
     places = random.uniform(low, high, (STATES, len(driven)))
@@ -328,8 +326,6 @@ def check_margins(params: GuardParams, plan: Plan, is_driver: bool) -> list[str]
 
     is_driver  whether the guard is in a driver's own process, which may have servos that the model does not have
     """
-    from robots.registry import build
-
     mechanism = build(plan.sim.robot, **plan.sim.parameters)
     if reason := unsupported(mechanism):
         return [f"its margins are not checked, as the worst case of the robot cannot be computed: {reason}"]

@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from robots.files import python_module
+
 IMPORT_S = 20.0  # longest time of an import
 AGAIN_S = 2.0  # time of an import that continues although the file was saved again
 LOOK_S = 0.05  # time between two looks whether the file was saved again
@@ -61,8 +63,6 @@ def importable(file: Path, superseded: Callable[[], bool]) -> bytes:
 
 def main(file: Path) -> None:
     """Import a file with the content at standard input, and end this process with the exit code ENDED."""
-    from robots.files import python_module
-
     signal.alarm(round(IMPORT_S) + 1)  # ends the process if its parent has ended
     os.nice(10)  # after those of the launch
     content = sys.stdin.buffer.read()

@@ -14,6 +14,7 @@ from nodes.node import STOPPED, WAITS_FOR
 from sim_core.support.shown import printable
 
 if TYPE_CHECKING:  # rich is imported where a terminal is redrawn: a launch without one starts without it
+    # for a terminal alone
     from rich.console import Group
     from rich.live import Live
     from rich.progress import Progress
@@ -54,6 +55,7 @@ class Display:
     def __enter__(self) -> Display:
         # stderr: stdout is for the summary, so that `armswing launch ... > summary.txt` holds that alone.
         if sys.stderr.isatty():
+            # for a terminal alone
             from rich.console import Console
             from rich.live import Live
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -87,7 +89,7 @@ class Display:
         if self.log is not None:
             self.log.add(name, text)
         if self._live is not None:
-            from rich.text import Text
+            from rich.text import Text  # for a terminal alone
 
             self._live.console.print(Text(f"[{name}] {text}"))
         else:
@@ -105,6 +107,7 @@ class Display:
             self._plain(time_s, nodes)
 
     def _picture(self, time_s: float, nodes: Sequence[NodeLine]) -> Group:
+        # for a terminal alone
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
 import os
 import socket
 import sys
@@ -31,6 +32,15 @@ from nodes.launching.process import main as run_process
 PR_SET_CHILD_SUBREAPER = 36
 ANSWER_S = 60.0  # longest wait for a process, s: on a busy computer the server may still be importing modules
 LOOK_S = 1e-4  # time between two looks at the parent of a new process, s
+FOR_ALL = (
+    "nodes.hosting.runner",
+    "nodes.plan.checks",
+    "nodes.recorder",
+    "robots.registry",
+    "sim_core.integrators.steppers",
+    "sim_core.stabilization.registry",
+)  # modules that launches and nodes have in common
+FOR_SIMULATION = ("nodes.simulation.compose", "nodes.simulation.event_loop")
 LARGEST_TASK = 1 << 20  # bytes; more than the kernel accepts in one message
 
 
@@ -78,7 +88,7 @@ def start_fork_server() -> None:
     """
     if len(os.listdir("/proc/self/task")) > 1:  # locks that other threads hold would never be released in a copy
         return
-    _import_for_all()
+    _import(FOR_ALL)
     launch = os.getpid()
     # the kernel makes the launch the parent of descendants whose parent ends
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -97,7 +107,7 @@ def start_fork_server() -> None:
         os.dup2(null, descriptor)
     os.close(null)
     _set_title("armswing: fork server")
-    _import_for_simulation()
+    _import(FOR_SIMULATION)
     gc.freeze()  # collections of the copies skip these objects: a fifth of the processor time of a short launch
     _serve(theirs)
 
@@ -145,19 +155,8 @@ def _set_title(title: str) -> None:
     setproctitle.setproctitle(title)
 
 
-def _import_for_all() -> None:
-    """Import the modules that launches and nodes have in common, as far as their packages are installed."""
-    with contextlib.suppress(ImportError):
-        import nodes.hosting.runner
-        import nodes.plan.checks
-        import nodes.recorder  # noqa: F401
-        import robots.registry  # noqa: F401
-        import sim_core.integrators.steppers
-        import sim_core.stabilization.registry  # noqa: F401
-
-
-def _import_for_simulation() -> None:
-    """Import the modules of a simulation server; the server's own process reports what cannot be imported."""
-    with contextlib.suppress(Exception):
-        import nodes.simulation.compose
-        import nodes.simulation.event_loop  # noqa: F401
+def _import(modules: Sequence[str]) -> None:
+    """Import modules, as far as possible; the node's own process reports what cannot be imported."""
+    for module in modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)

@@ -16,6 +16,8 @@ from typing import Any
 import zmq
 
 from nodes.client import Client, NodeEntry, NotLiveError, UnknownNameError
+from nodes.hosting.runner import Runner
+from nodes.launching.process import traceback_text
 from nodes.messages import Description
 from nodes.node import Node
 from nodes.plan.key_checks import PlanError, convert
@@ -117,9 +119,6 @@ def _run(
     greet   function called with one line of text when the node waits for a launch, when the node has joined a
             simulation, when the simulation has ended, and when it has been restarted
     """
-    from nodes.hosting.runner import Runner
-    from nodes.launching.process import traceback_text
-
     node_plan = plan.nodes[0]
     try:
         node = cls()

@@ -20,15 +20,22 @@ from typing import Any, NoReturn
 
 import zmq
 
+from nodes.hosting.runner import Runner
 from nodes.hosting.session import finish
+from nodes.hosting.timing.clock import DeadlineMissedError
+from nodes.hosting.timing.scheduling import arrange
+from nodes.hosting.turns import LockstepError
 from nodes.launching.logs import WARNING
 from nodes.launching.supervisor import RESTARTS
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan, read_plan
+from nodes.plan.loading import load_class
 from nodes.plan.programs import ProgramNode, arguments
-from nodes.transport.domain import DomainError
+from nodes.simulation.restart.snapshots import Restart, require_robot
+from nodes.transport.domain import DomainError, domain_folder
 from nodes.transport.registry import RegistryError
 from nodes.transport.sockets import AddressError
+from sim_core.errors import InvalidRequest, SimulationError
 from sim_core.support.extras import install_hint
 
 PR_SET_PDEATHSIG = 1
@@ -105,8 +112,6 @@ def run_node(plan: Plan, name: str, begin: str = "") -> None:
     if name == "sim":
         _run_simulation(plan, begin)
         return
-    from nodes.hosting.runner import Runner
-    from nodes.plan.loading import load_class
 
     node_plan = plan.node(name)
     cls = load_class(node_plan.run, plan.folder)
@@ -117,21 +122,14 @@ def run_node(plan: Plan, name: str, begin: str = "") -> None:
 
 def become(cls: type[ProgramNode], plan: Plan, node_plan: NodePlan) -> NoReturn:
     """Replace this process by the program of a node; the process keeps its core, its priority and its parent."""
-    from nodes.hosting.timing.scheduling import arrange
-    from nodes.transport.domain import domain_folder
-
     for line in arrange(node_plan.cpu, node_plan.realtime_priority):
         print(f"WARNING {node_plan.name}: {line}", file=sys.stderr, flush=True)
     os.execv(cls.file, arguments(cls, plan, node_plan, domain_folder(plan.domain)))
 
 
 def _run_simulation(plan: Plan, begin: str) -> None:
-    from nodes.hosting.timing.clock import DeadlineMissedError
-    from nodes.hosting.turns import LockstepError
     from nodes.simulation.event_loop import SimHost
-    from nodes.simulation.restart.snapshots import Restart, require_robot
     from nodes.simulation.server import SimServer
-    from sim_core.errors import InvalidRequest, SimulationError
 
     try:
         server, point = SimServer(plan), None

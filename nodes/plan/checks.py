@@ -27,7 +27,7 @@ from nodes.plan.node_checks import (
     unreceived,
 )
 from robots.files import is_file, is_reference
-from sim_core.errors import InvalidRequest
+from sim_core.errors import DescriptionWarning, InvalidRequest, SimulationWarning, UnknownName
 from sim_core.support.extras import can_simulate
 from sim_core.tables import fields_of, out_of_range
 
@@ -46,7 +46,6 @@ def check_plan(plan: Plan, tables: Tables, host: str | None = None) -> list[str]
     if not can_simulate():
         return _check(plan, tables, host, only=host)
     from robots.registry import built_once
-    from sim_core.errors import DescriptionWarning
 
     is_refused = True
     try:
@@ -212,8 +211,6 @@ def check_duration(plan: Plan, where: str) -> None:
 
 def _check_methods(sim: SimPlan, source: Source) -> None:
     """Check the names, the keys and the values of the tables [sim.stepper] and [sim.stabilizer]."""
-    from sim_core.errors import UnknownName
-
     for key, make in (("stepper", sim.make_stepper), ("stabilizer", sim.make_stabilizer)):
         given = getattr(sim, key)
         table = source.table(f"[sim.{key}]", key)
@@ -237,7 +234,6 @@ def _usual(key: str) -> str:
 def _check_robot(plan: Plan, tables: Tables) -> list[str]:
     """Check the robot and its parameters; returns the names of its actuators."""
     from robots.registry import OWN_FILE, build, names
-    from sim_core.errors import SimulationWarning
     from sim_core.mechanism.validation import check_bounds
 
     entry = tables.of_sim()

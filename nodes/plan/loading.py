@@ -16,6 +16,7 @@ import nodes
 from nodes.messages import Message
 from nodes.node import Node
 from nodes.plan.key_checks import PlanError, suggestion
+from nodes.plan.programs import program_class
 from robots.files import SHARE, failure, is_file, python_module
 from sim_core.support.shown import shown
 from sim_core.support.suggestion import nearest
@@ -61,8 +62,6 @@ def load_class(run: str, *folders: str | Path) -> type[Node]:
     """The node class that `run` names. Raises PlanError with a one-line message if file or class is missing."""
     path, name = locate(run, *folders)
     if not name:
-        from nodes.plan.programs import program_class
-
         return program_class(path)
     try:
         module = _module(path)

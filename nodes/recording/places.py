@@ -25,7 +25,7 @@ def before_path(path: str | os.PathLike[str]) -> Path:
 
 def is_replaceable(path: str | os.PathLike[str]) -> bool:
     """Whether a recorder may write to `path`: there is no file, an empty one, a recording, or a device or pipe."""
-    from nodes.recording.integrity.search import FileSearch
+    from nodes.recording.integrity.search import FileSearch  # which imports this module
 
     try:
         if not os.path.isfile(path):

@@ -14,6 +14,7 @@ from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.loading import load_class
 from nodes.simulation.links import links_of
 from nodes.simulation.lockstep import LocalPort, Scheduler
+from nodes.simulation.recorded_links import with_recorded_links
 from nodes.simulation.restart.snapshots import Restart, require_robot
 from nodes.simulation.server import SimServer
 from sim_core.support.notebook import page
@@ -48,8 +49,6 @@ class Composition:
         added = [node_plan for node_plan in added if node_plan.name not in named]
         plan = msgspec.structs.replace(plan, nodes=[*plan.nodes, *added])
         if plan.timing_from:
-            from nodes.simulation.recorded_links import with_recorded_links
-
             plan, _ = with_recorded_links(plan, classes)
         self.plan = plan
         self.server = SimServer(plan, wall_clock=False, assembled=assembled)

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+
 from nodes.studies.framework.study import Study
+
+STUDIES = ("nada", "man", "charmie", "lipinski", "gibbon", "schiehlen")
 
 
 def make_study(paper: str, *, quick: bool, spans: str) -> Study:
-    """The study with this name: "nada", "man", "charmie", "lipinski", "gibbon" or "schiehlen".
+    """The study with this name, one of STUDIES. Only this study's libraries and robots are imported.
 
     quick  whether to use shorter runs, for a first look; without effect if `spans` is given
     spans  name of a set of run lengths, such as "tiny" for tests; "" if `quick` chooses the lengths
 
     Raises ValueError for another name.
     """
-    # Each study is imported only when requested: its libraries and robots take seconds.
-    if paper == "nada":
-        from nodes.studies.nada.study import study
-    elif paper == "man":
-        from nodes.studies.man.study import study
-    elif paper == "charmie":
-        from nodes.studies.charmie.study import study
-    elif paper == "lipinski":
-        from nodes.studies.lipinski.study import study
-    elif paper == "gibbon":
-        from nodes.studies.gibbon.study import study
-    elif paper == "schiehlen":
-        from nodes.studies.schiehlen.study import study
-    else:
-        raise ValueError(
-            f"there is no study {paper!r}; the studies are nada, man, charmie, lipinski, gibbon, schiehlen"
-        )
-    return study(quick=quick, spans=spans)
+    if paper not in STUDIES:
+        raise ValueError(f"there is no study {paper!r}; the studies are {', '.join(STUDIES)}")
+    made: Study = importlib.import_module(f"nodes.studies.{paper}.study").study(quick=quick, spans=spans)
+    return made

@@ -20,6 +20,7 @@ from nodes.recorder import Recorder
 from nodes.sweeps.axes import Axis, as_text, seed_of
 from robots.files import is_reference
 from robots.files import split as split_reference
+from sim_core.kernels.machine_code.native import source_hash
 
 RECORDER = "recorder_of_cell"  # name of the node that records a cell
 RECORDER_FILE = Path(nodes.recorder.__file__)
@@ -228,8 +229,6 @@ def _check_value(sweep: Sweep, text: str) -> None:
 def files_of(plan: Plan) -> dict[str, str]:
     """{name or path: hash of the content} of the parts of the project's code, and of the user's files with nodes and
     robots."""
-    from sim_core.kernels.machine_code.native import source_hash
-
     package = Path(__file__).resolve().parents[2]
     found = {"sim_core": source_hash()[:16], "nodes and robots": _hash_of(_sources(package, ("nodes", "robots")))}
     own = {str(Path(plan.folder) / node.run.rpartition(":")[0]) for node in plan.nodes}

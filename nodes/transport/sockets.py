@@ -123,7 +123,7 @@ def _zmq_send() -> Callable[[ctypes.c_void_p, bytes, int, int], int]:
     these would add 0.3 us to each call, and more with cold caches.
     """
     try:
-        from zmq.backend.cython import _zmq
+        from zmq.backend.cython import _zmq  # absent where pyzmq is built with cffi
 
         function: Callable[[ctypes.c_void_p, bytes, int, int], int] = ctypes.PyDLL(_zmq.__file__).zmq_send
     except (ImportError, OSError, AttributeError):

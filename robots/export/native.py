@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.kernels.machine_code.native import cross_target, object_code
 from sim_core.mechanism import Mechanism, PrescribedMotion
 
 if TYPE_CHECKING:
@@ -284,7 +285,6 @@ def object_file(interface: Interface, target: str) -> bytes:
     target  type of the computer that runs the functions, one of TARGETS
     """
     from sim_core.kernels.emit import module_of
-    from sim_core.kernels.machine_code.native import cross_target, object_code
 
     functions = {f"kernel.{name}": function for name, function in interface.functions.items()}
     modules = module_of(functions, interface.twins, linkage="internal ")

@@ -27,7 +27,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
 
     owner  beginning of every error message and warning, such as "robot 'panda.urdf'"
     """
-    from robots.importing.xml_reader import read_xml
+    from robots.importing.xml_reader import read_xml  # for robots from files alone
 
     def robot_of_urdf(
         friction: Annotated[Literal["bristles", "regularized", "ignore"], FRICTION] = "bristles",
@@ -43,6 +43,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         servos: Annotated[Literal["none", "stiff"], SERVOS] = "none",
     ) -> Mechanism:
         """Build a robot from a URDF file."""
+        # for robots of this format alone
         from robots.importing.urdf import read_urdf
         from robots.servos import with_servos
 
@@ -74,6 +75,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         repair: Annotated[str, REPAIR] = "",
     ) -> Mechanism:
         """Build a robot from an MJCF file."""
+        # for robots of this format alone
         from robots.importing.mjcf.reader import read_mjcf
         from robots.servos import with_servos
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from nodes.hil.alignment.streams import Floats
+from robots.registry import build, with_joint_coordinates
+from robots.smoothing import without_bristles
 from sim_core.mechanism import Body, Mechanism, Tunable
 from sim_core.mechanism.quantities import value_of
 from sim_core.system import System, assemble
@@ -29,9 +31,6 @@ def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
 
     Raises NoModelError for an unknown robot, and for a robot with loops or with joints of several coordinates.
     """
-    from robots.registry import build, with_joint_coordinates
-    from robots.smoothing import without_bristles
-
     try:
         chosen = {key: value for key, value in parameters.items() if key != "coordinates"}
         mechanism = build(robot, **with_joint_coordinates(robot, chosen))

@@ -6,6 +6,8 @@ import struct
 import zlib
 from typing import NamedTuple
 
+import lz4.frame
+import zstandard
 from mcap.exceptions import McapError, UnsupportedCompressionError
 from mcap.opcode import Opcode
 
@@ -92,9 +94,5 @@ def decompressed(compression: str, data: bytes, size: int) -> bytes:
     The function of the MCAP library has no limit.
     """
     if compression == "lz4":
-        import lz4.frame
-
         return bytes(lz4.frame.LZ4FrameDecompressor().decompress(data, max_length=size + 1))
-    import zstandard
-
     return zstandard.ZstdDecompressor().stream_reader(data).read(size + 1)

@@ -17,10 +17,12 @@ from robots.charmie.loads import loads_of_motion
 from robots.charmie.motions import DURATION, SQUAT_S, Instant, JointMotion, bang, squat_and_lean, validation_motion
 from robots.charmie.parameters import Parameters, read_parameters
 from robots.charmie.point_clouds import auxiliary_clouds, local_points, main_clouds, point_clouds
+from robots.export import export
 from robots.registry import build
 from sim_core import reference
 from sim_core.joint_loads import Posture, joint_loads, motions, postures
 from sim_core.mechanism import Mechanism
+from sim_core.system import assemble
 
 MODELS = ("arm_2dof", "arm_4dof", "arm_6dof", "charmie")
 STEPS = 1000  # number of steps that table 5 gives times for
@@ -141,7 +143,6 @@ def _by_pinocchio(p: Parameters, tree: Mechanism, instants: Sequence[Instant]) -
         import pinocchio as pin
     except ImportError:
         return None
-    from robots.export import export
 
     model = pin.buildModelFromXML(export(tree, "urdf").text)
     data, order = model.createData(), [model.getJointId(name) for name in joint_names(tree)]
@@ -243,8 +244,6 @@ def _by_kernels(name: str) -> tuple[Step, Step]:
     The first function computes the poses of all bodies, the second also the joint efforts. For CHARMIE, the kernels are
     those of the open tree.
     """
-    from sim_core.system import assemble
-
     system = assemble(build(name, limits="none"))
     q, v, a, tau = (np.zeros(system.n_q) for _ in range(4))
     n = len(system.mechanism.bodies)

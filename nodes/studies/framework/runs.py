@@ -15,6 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from nodes.studies.framework import scalings
+from robots.registry import build
+from sim_core.analysis.loss import advance_or_lose
+from sim_core.errors import SimulationWarning
+from sim_core.integrators import steppers
+from sim_core.simulation import Simulation
+from sim_core.stabilization.registry import stabilizer_named
+from sim_core.system import assemble
+
 # Sampling period, s. It does not depend on a run's duration, so that a short run equals the beginning of a long one.
 LOOK_S = 5e-3
 RESTARTING_LOOK_S = 0.5
@@ -35,9 +44,6 @@ class Method:
 
         The names "nada" and "man" stand for fuzzy stabilizers with the scalings of [NadaBayoumi2024] and [Man2025].
         """
-        from nodes.studies.framework import scalings
-        from sim_core.stabilization.registry import stabilizer_named
-
         if self.name in ("nada", "man"):
             return getattr(scalings, self.name)(**dict(self.options))
         return stabilizer_named(self.name, **dict(self.options))
@@ -59,8 +65,6 @@ class Stepping:
 
     def make(self) -> Any:
         """The stepper object of sim_core."""
-        from sim_core.integrators import steppers
-
         return getattr(steppers, self.name)(**dict(self.options)) if self.options else steppers.STEPPERS[self.name]
 
 
@@ -134,11 +138,6 @@ class Outcome:
 
 def simulation_of(run: Run) -> tuple[Any, float]:
     """(simulation of a run at its start, largest step size in s that the stabilizer's linearized analysis allows)."""
-    from robots.registry import build
-    from sim_core.errors import SimulationWarning
-    from sim_core.simulation import Simulation
-    from sim_core.system import assemble
-
     stepper, stabilizer = run.stepping.make(), run.method.make()
     system = assemble(build(run.robot, **dict(run.parameters)))
     with warnings.catch_warnings():
@@ -151,8 +150,6 @@ def simulation_of(run: Run) -> tuple[Any, float]:
 
 def execute(run: Run) -> Outcome:
     """Simulate a run to its end or until it fails, and return its outcome, sampled at equal intervals."""
-    from sim_core.analysis.loss import advance_or_lose
-
     sim, limit = simulation_of(run)
     length = sim.system.mechanism.characteristic_length
     looks = Sampler(sim, run.watch)

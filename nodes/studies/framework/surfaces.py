@@ -3,6 +3,7 @@ sizes."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from nodes.pages.style import BLUE, GREEN, INK, MUTED, OCHRE, PINK, VERMILION, appearance, legend_below
 from nodes.studies.framework.figures import plain_number
 from nodes.studies.framework.methods import SETS
+from sim_core.stabilization.rules import slope_at_zero, surface
 
 NAMES = ("negative big", "negative small", "zero", "positive small", "positive big")
 COLORS = (BLUE, GREEN, INK, OCHRE, VERMILION)
@@ -20,8 +22,6 @@ CONJUNCTIONS = ("product", "minimum")
 
 
 def _with(sets: Any, conjunction: str) -> Any:
-    import dataclasses
-
     return dataclasses.replace(sets, conjunction=conjunction)
 
 
@@ -45,8 +45,6 @@ def control_surfaces(figure: Any, kinds: Sequence[str]) -> None:
     There is one row of plots per conjunction (AND operator of the rules) and one column per kind of fuzzy sets. For a
     single kind, the plots of both conjunctions are in one row.
     """
-    from sim_core.stabilization.rules import surface
-
     shape = (len(CONJUNCTIONS), len(kinds)) if len(kinds) > 1 else (1, len(CONJUNCTIONS))
     axes = figure.subplots(*shape, sharex=True, sharey=True, squeeze=False)
     x = np.linspace(-1, 1, 161)
@@ -74,8 +72,6 @@ def sections(axis: Any, kinds: Sequence[str]) -> None:
     The first input is Kp Phi, the scaled constraint violation. The second input Kd Phidot, the scaled rate of the
     violation, is 0. The slope at zero is the gain for small violations.
     """
-    from sim_core.stabilization.rules import slope_at_zero, surface
-
     x = np.linspace(-1, 1, 801)
     for index, kind in enumerate(kinds):
         for conjunction in CONJUNCTIONS:

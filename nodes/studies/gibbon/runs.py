@@ -10,6 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import nodes
+from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.simulation.compose import compose
 from nodes.studies.framework.study import Part
 
 BELIEVED = {"tension": 5000.0, "mass_scale": 1.0, "modes": 12.0}  # parameters of the planner's model; N, 1, 1
@@ -121,9 +124,6 @@ class Runs:
 
 def plan_of(case: Case, seconds: float) -> Any:
     """Launch plan that simulates a case for a number of seconds."""
-    import nodes
-    from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-
     there: dict[str, float | str] = {
         "line": "cable",
         "tension": BELIEVED["tension"] * (1.0 + case.tension),
@@ -155,8 +155,6 @@ def brachiate(case: Case, spans: Spans) -> dict[str, Any]:
     places      rows of five numbers: time (s), x and z (m) of hand a, x and z (m) of hand b
     figures     {name: value} of the results that the planner and the controller report
     """
-    from nodes.simulation.compose import compose
-
     steps, held = round(SLICE_S * 1e3), 0.0
     with compose(plan_of(case, spans.seconds)) as run:
         controller = run.nodes["controller"].node

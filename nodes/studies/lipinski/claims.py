@@ -11,6 +11,9 @@ from nodes.studies.framework.claims import Claim, Finding, Verdict, sci, verdict
 from nodes.studies.framework.study import Results
 from nodes.studies.lipinski.runs import ALPHA, FORMS, MIDPOINT, PARTITIONED, POSES, Runs, apart, drift, from_table
 from nodes.studies.lipinski.shapes import deep_claim, steep_claim
+from robots.benchmarks.lipinski import ARM_MASS, LOWER_LENGTH
+from robots.registry import build
+from sim_core.errors import InvalidRequest
 
 AGREE = (1e-7, 1e-7, 1e-8, 1e-8, 0.5)  # m, m, rad, rad, N
 FOLLOW = (2e-4, 1e-4, 2e-4, 2e-4)  # m, m, rad, rad
@@ -126,13 +129,8 @@ def preload_claim() -> Claim:
     """Claim of section 8 about the equilibrium in which the motion starts."""
 
     def judge(results: Results) -> list[Finding]:
-        from robots.benchmarks.lipinski import ARM_MASS, LOWER_LENGTH
-        from sim_core.errors import InvalidRequest
-
         found = []
         for gravity in (9.81, OURS):
-            from robots.registry import build
-
             most = ARM_MASS * gravity * LOWER_LENGTH / 2
             try:
                 build("lipinski_pendulum", gravity=gravity)

@@ -14,6 +14,7 @@ from nodes.studies.framework.runs import Run
 from nodes.studies.framework.study import Results
 from nodes.studies.lipinski.runs import ALPHA, FIRST, FORMS, PARTITIONED, POSES, Runs, apart, drift
 from nodes.studies.lipinski.shapes import deflected, model_of
+from robots.benchmarks.lipinski import LOWER_LENGTH, UPPER_LENGTH
 
 
 def motion(results: Results, figure: Any, runs: Runs) -> None:
@@ -67,8 +68,6 @@ def _arms(joints: np.ndarray) -> np.ndarray:
 
     joints  joint positions at one instant
     """
-    from robots.benchmarks.lipinski import LOWER_LENGTH, UPPER_LENGTH
-
     slide, drop, q3, q4 = joints
     parts = [
         (slide, -drop),

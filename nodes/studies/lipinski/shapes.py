@@ -15,6 +15,8 @@ from nodes.studies.framework.claims import Claim, Finding, Verdict, sci, verdict
 from nodes.studies.framework.runs import Run
 from nodes.studies.framework.study import Column, Results, Table
 from nodes.studies.lipinski.runs import FIRST, Runs
+from robots.registry import build
+from sim_core.flexible.elements import beam_model
 
 DEEP = 0.05  # deflection of the middle that counts as significant, as a fraction of the beam's length
 STEEP = 0.5  # largest slope for which the beam's small-slope equations are accepted
@@ -30,9 +32,6 @@ COLUMNS = {
 @cache
 def model_of(run: Run) -> Any:
     """Beam model of a run."""
-    from robots.registry import build
-    from sim_core.flexible.elements import beam_model
-
     return beam_model(build(run.robot, **dict(run.parameters)).beams[0])
 
 

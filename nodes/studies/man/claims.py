@@ -29,6 +29,7 @@ from nodes.studies.framework.runs import Run
 from nodes.studies.framework.study import Results
 from nodes.studies.man.runs import CASE1 as CASE1
 from nodes.studies.man.runs import NUDGE, STEP, Runs, case2
+from sim_core.stabilization.rules import RULES
 
 READINGS = (FIXED, ONE_CALL)
 # The paper's table 1, rows by position and columns by velocity, negative big to positive big.
@@ -50,8 +51,6 @@ def table_claim() -> Claim:
     """Claim about the rules of table 1."""
 
     def same(results: Results) -> list[Finding]:
-        from sim_core.stabilization.rules import RULES
-
         apart = float(np.abs(2 * RULES - np.array(TABLE)).max())
         here = f"the largest difference of an entry is {sci(apart)} (0 needed)"
         return [Finding("rules in use", here, verdict_of(apart == 0.0), {"largest difference": apart})]

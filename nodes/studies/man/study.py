@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from nodes.pages.style import legend_below
 from nodes.studies.framework import figures
 from nodes.studies.framework import fuzzy_pages as shared
@@ -196,7 +198,6 @@ def draw_chatter(runs: Runs, results: Results, figure: Any) -> None:
     There is one plot per case of the fuzzy controller. The value at the end is the median over the last tenth of the
     run.
     """
-    import numpy as np
 
     def late(run: Run) -> float | None:
         found = results[run]

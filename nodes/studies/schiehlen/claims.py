@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nodes.studies.framework.claims import Claim, Finding, Verdict, sci, verdict_of
 from nodes.studies.framework.study import Results
 from nodes.studies.schiehlen.runs import CRITICAL, is1_of_single, is2_of_single
@@ -133,8 +135,6 @@ def _single_is1(results: Results) -> list[Finding]:
 
 
 def _velocities(results: Results) -> list[Finding]:
-    import numpy as np
-
     axis = results.parts["single map"]["axis"]
     radii = axis[(axis > 0) & (axis < 1.9)]
     none = np.zeros_like(radii)

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nodes.pages.style import BLUE, FAINT, INK, PAPER, VERMILION, draw_empty, settings
 from nodes.sweeps.axes import Axis, as_text
 from nodes.sweeps.cells import ENDED, PASSED, Row
@@ -35,7 +37,6 @@ def draw_map(path: Path, found: Grid, units: dict[str, str] | None = None) -> No
 
     units  {key of an axis or name of a figure: unit}
     """
-    import numpy as np
     from matplotlib import rc_context
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Patch, Rectangle
@@ -80,7 +81,6 @@ def colors_of(rate: bool) -> Any:
 
     rate  whether the map shows a pass rate, whose colours run from red to blue
     """
-    import numpy as np
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
 

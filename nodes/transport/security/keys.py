@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,8 +111,6 @@ def check_name(name: str) -> None:
 
 def write_key_file(file: Path, text: str) -> None:
     """Replace a file atomically, with mode 0600: readers see either the old or the new content."""
-    import tempfile
-
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=file.parent)  # made with mode 0600
