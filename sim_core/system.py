@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -27,6 +28,7 @@ from sim_core.solve import least_pivots
 
 if TYPE_CHECKING:
     from sim_core.batch import Batch
+    from sim_core.derivatives import Derivatives, Differentiated
 
 SOLVING_KERNELS = ("terms", "acceleration", "forward_dynamics", "apply", "residual", "least_norm", "solve_residual")
 LINEAR_KERNELS = ("relaxed",)  # of systems with a linear part
@@ -291,6 +293,35 @@ class System:
         out = [np.zeros(self.n_q), np.zeros(self.max_rows), np.zeros(self.max_factor)]
         self.bind("acceleration", [*self._inputs(t, q, v, u, p, constraint_mode), U], out)()
         return out[0], out[1], out[2]
+
+    def derivatives(
+        self, t: float, q: Any, v: Any, u: Any = None, p: Any = None, U: Any = None, constraint_mode: int | None = None
+    ) -> Derivatives:
+        """Exact derivatives of the accelerations and multipliers; the arguments are those of `acceleration`.
+
+        The derivative at a kink, such as the contact of a stop or rest under smoothed friction, is that of one side.
+        The first call derives the equations again, which takes about as long as their derivation in `assemble`. Raises
+        InvalidRequest for a robot with forces from tables, such as the contacts of beams.
+        """
+        inputs = self._inputs(t, q, v, u, p, constraint_mode)
+        _, q, v, u, p = inputs
+        a, lam, factor = self.acceleration(t, q, v, u, p, U)
+        return self._differentiated.at(inputs, a, lam, lambda r1, r2: self.apply(factor, r1, r2))
+
+    def casadi(self) -> dict[str, Any]:
+        """{name: CasADi function} of this system, for optimal control and other uses of CasADi.
+
+        Their arguments are t, q, v, u, p, and their results have names: "dynamics" (M, f, J, gamma of
+        M a + J' lam = f, J a = gamma), "constraints" (Phi, Phidot), "energy" (kinetic and potential), "joints"
+        (position, velocity), "kinematics" (position, rotation row by row, of all bodies) and "outputs" (value).
+        """
+        return dict(self._differentiated.functions)
+
+    @cached_property
+    def _differentiated(self) -> Differentiated:
+        from sim_core.derivatives import Differentiated  # it imports CasADi
+
+        return Differentiated(self.mechanism)
 
     def solve_residual(
         self, t: float, q: Any, v: Any, a: Any, p: Any = None, U: Any = None, constraint_mode: int | None = None

@@ -1,0 +1,94 @@
+"""Exact partial derivatives of the equations of motion, by algorithmic differentiation of the derived equations.
+
+The factorization of the KKT matrix K is not differentiated. At a solution a, lam of
+
+    r1 = M a + J' lam - f = 0,   r2 = J a - gamma = 0
+
+the derivatives of a and lam along any argument x follow from K [da; dlam] = -[dr1; dr2] / dx with the factor at hand.
+"""
+
+from __future__ import annotations
+
+import casadi as ca
+
+from sim_core.derivation.equations import derive
+from sim_core.errors import InvalidRequest
+from sim_core.kernels.program import LIFTED, LIFTED_VALUES
+from sim_core.mechanism.description import Mechanism
+
+ARGUMENTS = ("t", "q", "v", "u", "p")
+
+
+def derive_functions(mechanism: Mechanism) -> dict[str, ca.Function]:
+    """{name: CasADi function} of a mechanism, with named inputs and outputs.
+
+    dynamics     (t, q, v, u, p) -> M (n_q, n_q), f (n_q,), J (n_r, n_q), gamma (n_r,) of M a + J' lam = f, J a = gamma
+    constraints  (t, q, v, u, p) -> Phi (n_h,), Phidot (n_r,)
+    energy       (t, q, v, u, p) -> energy (2,): kinetic and potential, J
+    joints       (t, q, v, u, p) -> position, velocity (n_joints,)
+    kinematics   (t, q, v, u, p) -> position (3 n_bodies,), rotation (9 n_bodies,), each rotation row by row
+    outputs      (t, q, v, u, p) -> value (n_outputs,)
+
+    Raises InvalidRequest for a mechanism with beam contacts, whose forces come from tables.
+    """
+    derivation = derive(mechanism)
+    if derivation.tables:
+        raise InvalidRequest(
+            f"robot {mechanism.name!r}: the forces of {', '.join(map(repr, derivation.tables))} come from a table, "
+            "which has no derivative; linearize the robot without this contact"
+        )
+    first = mechanism.constraint_modes[0].name
+    symbols = _symbols(derivation.functions[f"{first}.terms"])
+    kernels = {
+        "dynamics": (f"{first}.terms", ("M", "f", "J", "gamma")),
+        "constraints": (f"{first}.residual", ("Phi", "Phidot")),
+        "energy": ("energy", ("energy",)),
+        "joints": ("joints", ("position", "velocity")),
+        "kinematics": ("poses", ("position", "rotation")),
+        "outputs": ("outputs", ("value",)),
+    }
+    found = {}
+    for name, (kernel, results) in kernels.items():
+        written = _written_out(derivation.functions[kernel], symbols)
+        found[name] = ca.Function(name, list(symbols.values()), written, list(symbols), list(results))
+    return found
+
+
+def derive_derivatives(functions: dict[str, ca.Function]) -> ca.Function:
+    """Function (t, q, v, u, p, a, lam) of the partial derivatives of r1, r2, Phi, Phidot, joints and outputs.
+
+    functions  result of `derive_functions`
+    """
+    symbols = _symbols(functions["dynamics"])
+    q, v, u = symbols["q"], symbols["v"], symbols["u"]
+    M, f, J, gamma = functions["dynamics"].call(list(symbols.values()))
+    Phi, Phidot = functions["constraints"].call(list(symbols.values()))
+    position, velocity = functions["joints"].call(list(symbols.values()))
+    (value,) = functions["outputs"].call(list(symbols.values()))
+    a, lam = ca.SX.sym("a", M.shape[0]), ca.SX.sym("lam", J.shape[0])
+    measured = {"position": position, "velocity": velocity, "output": value}
+    rows = {"r1": M @ a + J.T @ lam - f, "r2": J @ a - gamma, "Phi": Phi, "Phidot": Phidot, **measured}
+    results = {
+        f"{row}_{name}": ca.densify(ca.jacobian(expression, x))
+        for row, expression in rows.items()
+        for name, x in (("q", q), ("v", v), ("u", u))
+    }
+    inputs = symbols | {"a": a, "lam": lam}
+    return ca.Function("derivatives", list(inputs.values()), list(results.values()), list(inputs), list(results))
+
+
+def _symbols(function: ca.Function) -> dict[str, ca.SX]:
+    inputs = dict(zip(function.name_in(), function.sx_in(), strict=True))
+    return {name: inputs[name] for name in ARGUMENTS}
+
+
+def _written_out(function: ca.Function, symbols: dict[str, ca.SX]) -> list[ca.SX]:
+    """Results of a kernel as expressions of `symbols` alone, without lifted subexpressions."""
+    inputs = dict(zip(function.name_in(), function.sx_in(), strict=True)) | symbols
+    results = dict(zip(function.name_out(), function.call([inputs[name] for name in function.name_in()]), strict=True))
+    lifted = results.pop(LIFTED_VALUES, None)
+    found = list(results.values())
+    if lifted is None:
+        return found
+    places, values = ca.vertsplit(inputs[LIFTED]), ca.vertsplit(lifted)
+    return list(ca.substitute_inplace(places, values, found, False)[1])  # a lifted value depends on earlier ones only
