@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from robots.registry import names as names
     from sim_core.analysis import comparison as comparison
     from sim_core.analysis import stability as stability
+    from sim_core.analysis.linearization import LinearSystem as LinearSystem
+    from sim_core.analysis.linearization import OperatingPoint as OperatingPoint
+    from sim_core.analysis.linearization import linearize as linearize
+    from sim_core.analysis.linearization import operating_point as operating_point
     from sim_core.errors import InvalidRequest as InvalidRequest
     from sim_core.errors import SimulationError as SimulationError
     from sim_core.inverse import forward_dynamics as forward_dynamics
@@ -67,6 +71,10 @@ _HOMES = {
     "ParameterInfo": "robots.parameters",
     "build": "robots.registry",
     "names": "robots.registry",
+    "LinearSystem": "sim_core.analysis.linearization",
+    "OperatingPoint": "sim_core.analysis.linearization",
+    "linearize": "sim_core.analysis.linearization",
+    "operating_point": "sim_core.analysis.linearization",
     "InvalidRequest": "sim_core.errors",
     "SimulationError": "sim_core.errors",
     "forward_dynamics": "sim_core.inverse",

@@ -50,7 +50,7 @@ class LinearSystem:
     A discrete system has x at the next step in place of x'.
 
     states, inputs, outputs  names: coordinates and COORDINATE.velocity; actuators; joints, JOINT.velocity, outputs
-    units   {name: unit} of all of them
+    state_units, input_units, output_units  their units; "" for an output without a declared unit
     offset  (n_x,) x' at the point itself: 0 at an equilibrium
     basis   (2 n_q, n_x): the deviations of q and v are basis @ x; identity columns without constraints
     point   (q, v, u0)
@@ -66,7 +66,9 @@ class LinearSystem:
     states: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    units: Mapping[str, str]
+    state_units: tuple[str, ...]
+    input_units: tuple[str, ...]
+    output_units: tuple[str, ...]
     basis: Array
     point: tuple[Array, Array, Array]
     step_s: float | None = None
@@ -257,7 +259,9 @@ def linearize(
         states=states,
         inputs=inputs,
         outputs=tuple(wanted),
-        units=_units(system, states, wanted),
+        state_units=_units(system, states),
+        input_units=tuple(actuator.unit for actuator in system.mechanism.actuators),
+        output_units=_units(system, wanted),
         basis=basis,
         point=(q, v, u0),
         step_s=step_s,
@@ -374,22 +378,18 @@ def _measured(system: System, names: Sequence[str], found: Derivatives) -> tuple
     return C, D
 
 
-def _units(system: System, states: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
-    """{name: unit} of states, inputs and outputs; outputs of the mechanism without a unit are left out."""
+def _units(system: System, names: Sequence[str]) -> tuple[str, ...]:
+    """Units of states or outputs."""
     mechanism = system.mechanism
     lengths = {joint.name for joint in mechanism.moving_joints if joint.kind == "prismatic"}
-    first_order = {state.name for state in mechanism.first_order_states}
-    units = {actuator.name: actuator.unit for actuator in mechanism.actuators}
-    for name in (*states, *outputs):
+    declared = {state.name: "" for state in mechanism.first_order_states}
+    declared |= {output.name: getattr(output, "unit", "") for output in mechanism.outputs}
+    units = []
+    for name in names:
         base = name.removesuffix(VELOCITY)
-        if base in first_order or base in system.output_names:
-            continue
         unit = "m" if base in lengths or base.endswith((".x", ".y", ".z")) else "rad"
-        units[name] = unit if base == name else f"{unit}/s"
-    for output in mechanism.outputs:
-        if output.name in outputs and (unit := getattr(output, "unit", "")):
-            units[output.name] = unit
-    return units
+        units.append(declared.get(name, unit if base == name else f"{unit}/s"))
+    return tuple(units)
 
 
 def _kinks(system: System, q: Array, v: Array, p: Array) -> Iterator[str]:

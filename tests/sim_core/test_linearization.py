@@ -132,7 +132,7 @@ def test_a_pendulum_has_the_poles_frequency_and_damping_of_its_closed_form() -> 
     assert not found.D.any()
     assert not found.offset.any()
     assert (found.states, found.inputs) == (("hinge", "hinge.velocity"), ("motor",))
-    assert found.units == {"hinge": "rad", "hinge.velocity": "rad/s", "motor": "N m"}
+    assert (found.state_units, found.input_units) == (("rad", "rad/s"), ("N m",))
     pole = found.poles()[0]
     frequency = np.sqrt(9.81 / inertia)
     assert (pole.frequency, pole.damping) == pytest.approx((frequency, 0.3 / inertia / 2.0 / frequency), rel=1e-9)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.commands.models import guards, maps
+from nodes.cli.commands.models import guards, linear, maps
 from nodes.cli.commands.models.choice import Name, Param, Yes, built
 from nodes.cli.commands.models.description import plain_description, print_description, print_start
 from nodes.cli.terminal import (
@@ -33,6 +33,7 @@ from sim_core.support.suggestion import did_you_mean
 app = typer.Typer(epilog="Example: armswing robot list", no_args_is_help=True)
 maps.add_to(app)
 guards.add_to(app)
+linear.add_to(app)
 
 EQUATION_FORMATS = ("text", "latex", "sympy", "c")
 
