@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from armswing import client as client
     from armswing import mechanism as mechanism
     from armswing import messages as messages
+    from armswing.running import OpenRun as OpenRun
+    from armswing.running import open_run as open_run
+    from armswing.running import run as run
     from nodes.node import Context as Context
     from nodes.node import Node as Node
     from nodes.plan.files.file import load_plan as load_plan
@@ -55,6 +58,9 @@ _MODULES = {
     **{name: f"sim_core.analysis.{name}" for name in ("comparison", "stability")},
 }
 _HOMES = {
+    "OpenRun": "armswing.running",
+    "open_run": "armswing.running",
+    "run": "armswing.running",
     "Context": "nodes.node",
     "Node": "nodes.node",
     "load_plan": "nodes.plan.files.file",
