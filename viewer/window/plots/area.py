@@ -40,8 +40,8 @@ class PlotArea(PlotGrid):
         box = plot.box
         box.dragged.connect(lambda name, start, now, step: self._on_drag(place, name, start, now, step))
         box.released.connect(self._on_release)
-        box.wheeled.connect(lambda angle, time, value, ctrl: self._on_wheel(place, angle, time, value, ctrl))
-        box.clicked.connect(lambda time: self._on_click(place, time))
+        box.wheeled.connect(lambda angle, at, ctrl: self._on_wheel(place, angle, at.x(), at.y(), ctrl))
+        box.clicked.connect(lambda at: self._on_click(place, at.x()))
         box.doubled.connect(lambda: self.fit(place))
         box.menued.connect(lambda at: self._menu(place).exec_(at.toPoint()))
 
@@ -114,17 +114,17 @@ class PlotArea(PlotGrid):
     def _on_drag(self, place: int, name: str, start: Any, now: Any, step: Any) -> None:
         if name == "select":
             self.make_current(place)
-            self.set_interval(self._inside(min(start[0], now[0]), max(start[0], now[0])))
+            self.set_interval(self._inside(min(start.x(), now.x()), max(start.x(), now.x())))
             return
         plot = self.plots[place]
         low, high = self.time_shown(self.history.layout)
         width, height = plot.curves.size
-        dt = -step[0] * (high - low) / width
+        dt = -step.x() * (high - low) / width
         time = (low + dt, high + dt)
         specs = list(self.specs)
-        if abs(step[1]) > 0.0 and not plot.spec.words:
+        if step.y() != 0.0 and not plot.spec.words:
             bottom, top = plot.span
-            dy = step[1] * (top - bottom) / height
+            dy = step.y() * (top - bottom) / height
             specs[place] = msgspec.structs.replace(specs[place], span=(bottom + dy, top + dy))
         self._change(specs, "move of the plots", time=time)
 

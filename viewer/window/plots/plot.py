@@ -18,7 +18,7 @@ from viewer.qt import theme
 from viewer.qt.axes import PlainAxis, PowerAxis
 from viewer.qt.titles import ELLIPSIS, Title, compose
 from viewer.qt.titles import Curve as Key
-from viewer.window.menus.commands import gesture
+from viewer.window.mouse import GestureBox
 from viewer.window.plots.curves import CurvesItem, Frame, Line
 from viewer.window.source import Source, difference
 
@@ -34,60 +34,6 @@ DIFFERENCE, MAGNITUDE = "difference to the first", "|difference to the first|"
 SECOND_DASH = (4.0, 3.0)
 DOTS = "┈┈"  # mark of a reference in the legend
 REFERENCE_DASH = (1.5, 3.5)
-
-
-class PlotBox(pg.ViewBox):
-    """ViewBox that emits Qt signals for the actions of the mouse instead of changing its range.
-
-    dragged   emitted during a drag, with the name of the gesture, the positions (time, value) of the pointer at the
-              start and now, and the pixels (x, y) moved since the last signal
-    released  emitted at the end of a drag, with the name of the gesture
-    wheeled   emitted when the wheel is turned, with the angle of the wheel, the time and the value at the pointer, and
-              whether Ctrl is pressed
-    clicked   emitted at a left click, with the time at the pointer
-    doubled   emitted at a double click
-    menued    emitted at a right click, with the position on the screen
-    """
-
-    dragged = QtCore.pyqtSignal(str, object, object, object)
-    released = QtCore.pyqtSignal(str)
-    wheeled = QtCore.pyqtSignal(float, float, float, bool)
-    clicked = QtCore.pyqtSignal(float)
-    doubled = QtCore.pyqtSignal()
-    menued = QtCore.pyqtSignal(object)
-
-    def __init__(self) -> None:
-        super().__init__(enableMenu=False)
-        self.setMouseEnabled(False, False)
-        self.disableAutoRange()
-
-    def mouseDragEvent(self, ev: Any, axis: Any = None) -> None:
-        """pyqtgraph override: emit the signals of a drag."""
-        ev.accept()
-        name = gesture("plot", ev.button(), ev.modifiers())
-        if name:
-            start, now = self.mapToView(ev.buttonDownPos()), self.mapToView(ev.pos())
-            step = ev.pos() - ev.lastPos()
-            self.dragged.emit(name, (start.x(), start.y()), (now.x(), now.y()), (step.x(), step.y()))
-        if ev.isFinish():
-            self.released.emit(name)
-
-    def wheelEvent(self, ev: Any, axis: Any = None) -> None:
-        """pyqtgraph override: emit the signal of the mouse wheel."""
-        ev.accept()
-        point = self.mapToView(ev.pos())
-        on_values = bool(ev.modifiers() & QtCore.Qt.KeyboardModifier.ControlModifier)
-        self.wheeled.emit(float(ev.delta()), point.x(), point.y(), on_values)
-
-    def mouseClickEvent(self, ev: Any) -> None:
-        """pyqtgraph override: emit the signal of a click."""
-        ev.accept()
-        if ev.button() == QtCore.Qt.MouseButton.RightButton:
-            self.menued.emit(ev.screenPos())
-        elif ev.double():
-            self.doubled.emit()
-        elif ev.button() == QtCore.Qt.MouseButton.LeftButton:
-            self.clicked.emit(self.mapToView(ev.pos()).x())
 
 
 @dataclass(frozen=True)
@@ -119,7 +65,8 @@ class Plot:
 
     def __init__(self, spec: PlotSpec, bottom: bool, has_dashes: bool = False) -> None:
         self.spec, self._has_dashes = spec, has_dashes
-        self.box = PlotBox()
+        self.box = GestureBox("plot")
+        self.box.disableAutoRange()
         self.title = Title(AXIS_WIDTH)
         axes = {"left": (PowerAxis if spec.log else PlainAxis)("left"), "bottom": PlainAxis("bottom")}
         self.item = pg.PlotItem(axisItems=axes, viewBox=self.box, enableMenu=False)

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyqtgraph as pg
 from pyqtgraph.Qt import QtCore
 
 from viewer.data.pushes import Push
@@ -17,64 +16,13 @@ from viewer.layout import Camera
 from viewer.qt.picture import EDGE, FAST_EDGE, BodyPicture
 from viewer.scene.projection import View
 from viewer.scene.scene import TRACE_PIECES as STILL_TRACE_PIECES
-from viewer.window.menus.commands import gesture
+from viewer.window.mouse import GestureBox
 from viewer.window.scene.camera import camera_of, orbited, panned, turned, view_of, zoomed
 
 TRACE_PIECES = 6
 GRAB_PIXELS = 10.0  # distance at which a line, or a small ball, counts as hit
 QUARTER = 0.25  # share of the picture's height across which a drag has the force `strength`
 WHEEL_STEP, DRAG_STEP = 1.0015, 1.01  # zoom per unit of wheel angle, and per pixel
-
-
-class SceneBox(pg.ViewBox):
-    """ViewBox that emits Qt signals for drags, the wheel and double clicks instead of changing its range.
-
-    dragged   emitted during a drag, with the name of the gesture and the pixels moved to the right and down since the
-              last signal
-    pushed    emitted during a drag that pushes a body, with the start and the present end of the drag in the drawing
-              plane, m, and whether the button was released
-    wheeled   emitted when the wheel is turned, with the angle of the wheel and the pointer's position in the drawing
-              plane, m
-    released  emitted at the end of any other drag
-    doubled   emitted at a double click
-    """
-
-    dragged = QtCore.pyqtSignal(str, float, float)
-    pushed = QtCore.pyqtSignal(object, object, bool)
-    wheeled = QtCore.pyqtSignal(float, float, float)
-    released = QtCore.pyqtSignal()
-    doubled = QtCore.pyqtSignal()
-
-    def __init__(self) -> None:
-        super().__init__(enableMenu=False)
-        self._pushing = False
-
-    def mouseDragEvent(self, ev: Any, axis: Any = None) -> None:
-        """pyqtgraph override: emit the signals of a drag."""
-        ev.accept()
-        step = ev.pos() - ev.lastPos()
-        name = gesture("scene", ev.button(), ev.modifiers())
-        if name == "push" or self._pushing:
-            # decided at the press: letting go of the key before the button still ends the push
-            self._pushing = not ev.isFinish()
-            self.pushed.emit(self.mapToView(ev.buttonDownPos()), self.mapToView(ev.pos()), ev.isFinish())
-            return
-        if name:
-            self.dragged.emit(name, step.x(), step.y())
-        if ev.isFinish():
-            self.released.emit()
-
-    def wheelEvent(self, ev: Any, axis: Any = None) -> None:
-        """pyqtgraph override: emit the signal of the mouse wheel."""
-        ev.accept()
-        point = self.mapToView(ev.pos())
-        self.wheeled.emit(float(ev.delta()), point.x(), point.y())
-
-    def mouseClickEvent(self, ev: Any) -> None:
-        """pyqtgraph override: emit the signal of a double click."""
-        if ev.double():
-            ev.accept()
-            self.doubled.emit()
 
 
 class SceneView(BodyPicture):
@@ -100,20 +48,19 @@ class SceneView(BodyPicture):
         self.dragged_push: Callable[[str, float], None] = lambda _body, _newton: None
         self.strength = 1.0
         self._grabbed: tuple[str, Floats] | None = None
-        self.box = SceneBox()
+        self.box = GestureBox("scene")
         super().__init__(plane, self.box)
         self.camera: Camera | None = None
         self._scene.trace_pieces = TRACE_PIECES
         self._bodies.edge = FAST_EDGE
-        self._select_camera = select_camera
+        self._select_camera, self._ended = select_camera, ended
         self._cloud: Floats | None = None
         self._target = np.zeros(3)
         self._origins: dict[str, Floats] = {}
         self._names: list[str] = []
         self.box.dragged.connect(self._on_drag)
         self.box.wheeled.connect(self._on_wheel)
-        self.box.pushed.connect(self._on_push)
-        self.box.released.connect(ended)
+        self.box.released.connect(self._on_release)
         self.box.doubled.connect(lambda: select_camera(None, "fit of the scene"))
         self.box.sigResized.connect(lambda _: self._place())
 
@@ -217,45 +164,56 @@ class SceneView(BodyPicture):
             x, y, z = self._aim().tolist()
             self._select_camera(msgspec.structs.replace(self.camera, follow="", target=(x, y, z)), "camera on no body")
 
-    def _on_drag(self, name: str, dx: float, dy: float) -> None:
+    def _on_drag(self, name: str, start: Any, now: Any, step: Any) -> None:
         camera = self.present_camera()
-        if name == "orbit":
-            self._select_camera(orbited(camera, dx, dy), "turn of the camera")
+        if name == "push":
+            self._draw_push(start, now)
+        elif name == "orbit":
+            self._select_camera(orbited(camera, step.x(), step.y()), "turn of the camera")
         elif name == "pan":
             pixel_x, pixel_y = self.box.viewPixelSize()
-            self._select_camera(panned(camera, self._view, dx * pixel_x, -dy * pixel_y), "move of the camera")
+            moved = panned(camera, self._view, step.x() * pixel_x, -step.y() * pixel_y)
+            self._select_camera(moved, "move of the camera")
         elif name == "zoom":
-            self._select_camera(zoomed(camera, self._view, DRAG_STEP**dy, 0.0, 0.0), "zoom of the camera")
+            self._select_camera(zoomed(camera, self._view, DRAG_STEP ** step.y(), 0.0, 0.0), "zoom of the camera")
 
-    def _on_push(self, start: Any, end: Any, is_finished: bool) -> None:
-        """Draw the arrow of a push from the grabbed point to the pointer; at the end of the drag, request the push."""
+    def _draw_push(self, start: Any, now: Any) -> None:
+        """Draw the arrow of a push from the grabbed point to the pointer."""
         if self.pushed is None or not self._names:
             return
-        height = float(self.box.viewRect().height())
         if self._grabbed is None:
             found = self._scene.grab(start.x(), start.y(), GRAB_PIXELS * self.box.viewPixelSize()[1])
             if found is None:
-                if is_finished:
-                    self.missed()
                 return
             self._grabbed = self._names[found[0]], found[1]
         body, p_BP = self._grabbed
-        drag = (end.x() - start.x()) * self._view.axes[0] + (end.y() - start.y()) * self._view.axes[1]
-        newton = self.strength * drag / (QUARTER * height)
-        if not is_finished:
-            self._scene.preview = Push(0.0, 0.0, body, newton, p_BP), QUARTER * height / self.strength
-            self.dragged_push(body, float(np.linalg.norm(newton)))
-            self.redraw()
-            return
-        self._grabbed = self._scene.preview = None
+        length = QUARTER * float(self.box.viewRect().height())
+        drag = (now.x() - start.x()) * self._view.axes[0] + (now.y() - start.y()) * self._view.axes[1]
+        newton = self.strength * drag / length
+        self._scene.preview = Push(0.0, 0.0, body, newton, p_BP), length / self.strength
+        self.dragged_push(body, float(np.linalg.norm(newton)))
         self.redraw()
-        if newton.any():
-            self.pushed(body, newton, p_BP)
 
-    def _on_wheel(self, angle: float, x: float, y: float) -> None:
+    def _on_release(self, name: str) -> None:
+        """At the end of the drag of a push, request the push."""
+        if name != "push":
+            self._ended()
+            return
+        preview, self._grabbed, self._scene.preview = self._scene.preview, None, None
+        if self.pushed is None or not self._names:
+            return
+        if preview is None:
+            self.missed()
+            return
+        self.redraw()
+        push = preview[0]
+        if push.newton.any():
+            self.pushed(push.body, push.newton, push.point)
+
+    def _on_wheel(self, angle: float, at: Any, _is_ctrl: bool) -> None:
         middle = self.box.viewRect().center()
         factor = WHEEL_STEP**-angle
-        camera = zoomed(self.present_camera(), self._view, factor, x - middle.x(), y - middle.y())
+        camera = zoomed(self.present_camera(), self._view, factor, at.x() - middle.x(), at.y() - middle.y())
         self._select_camera(camera, "zoom of the camera")
 
     def _draw_ground(self) -> None:
