@@ -102,6 +102,8 @@ def test_the_numbers_of_a_picture_s_axes_keep_their_distance(tmp_path: Path, qtb
         for topic, message in swinging(planar=False, ticks=21):
             writer.write(topic, message, message.timestamp)
     with pictured(qtbot, signals_of(file), tmp_path / "short.png") as window:
+        heights = [plot.box.height() for plot in window.plots.plots]
+        assert max(heights) - min(heights) < 2.0
         for plot in window.plots.plots:
             (start, end), (low, high) = plot.box.viewRange()
             spots = plot.bottom.tickValues(start, end, plot.box.width())[0][1]

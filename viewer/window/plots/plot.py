@@ -26,6 +26,7 @@ AXIS_WIDTH = 58
 NUMBER_PIXELS = 32  # height of a plot for each number that its value axis has at least
 NUMBER_WIDTH = 72  # width of a plot for each number that its time axis has at least
 SMALLEST = 1e-17  # smaller values are drawn as this on a logarithmic axis
+PREFERRED = 10_000.0  # pixels, more than there are: then all rows of plots are equally high
 ROOMY = 0.6  # fraction of the axis that the curves must fill; below it the axis range is reduced
 PADDING = 0.07
 NO_DATA = "no data"
@@ -67,6 +68,7 @@ class Plot:
         self.spec, self._has_dashes = spec, has_dashes
         self.box = GestureBox("plot")
         self.box.disableAutoRange()
+        self.box.setPreferredHeight(PREFERRED)
         self.title = Title(AXIS_WIDTH)
         axes = {"left": (PowerAxis if spec.log else PlainAxis)("left"), "bottom": PlainAxis("bottom")}
         self.item = pg.PlotItem(axisItems=axes, viewBox=self.box, enableMenu=False)
