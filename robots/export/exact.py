@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from robots.export.attributes import quaternion_of, rotation_of, rpy_of
+from robots.export.attributes import rpy_of
 from robots.importing.rotations import cos_sin, entries_rpy, rotation_rpy, turned_axes, turned_axis
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Angles = tuple[float, ...]
 DIGITS = (*range(1, 9), 17, 16, 15, *range(9, 15))  # significant digits, those that files have first
-NEAR = (0, 1, -1, 2, -2)  # units in the last place that are tried beside an offset
 FAR = sorted(range(-5, 6), key=abs)  # steps that are tried beside an angle
 FINEST = (0.0, *(2.0**-bits for bits in range(54, 68)))  # smallest steps of a number that are tried
 LENGTHS = [  # an importer takes the first few for 1, up to rounding, and normalizes the others
@@ -113,19 +112,6 @@ def exact_axis(R: Array, axis: Sequence[float]) -> Angles:
     return found or tuple(turned.tolist())
 
 
-def exact_quaternion(R: Array) -> Angles:
-    """Quaternion w x y z from which an importer, which normalizes the quaternion, computes exactly the rotation R.
-
-    If no such quaternion is found, returns the quaternion of R with rounding errors.
-    """
-    found = quaternion_of(R)
-    for candidate in _shorter(found.tolist()):
-        if any(candidate) and np.array_equal(rotation_of(candidate), R):
-            return candidate
-    exact = _exact_beside(found, 2, FINEST[:8:3], lambda e: (rotation_of(e) == R[..., None]).all(axis=(0, 1)))
-    return exact or tuple(found.tolist())
-
-
 def _exact_beside(
     found: Array, farthest: int, finest: Sequence[float], is_exact: Callable[[Array], Array]
 ) -> Angles | None:
@@ -145,21 +131,6 @@ def _exact_beside(
         if exact.any():
             return tuple(candidates[:, np.argmax(exact)].tolist())
     return None
-
-
-def exact_offset(whole: Array, part: Array) -> Array:
-    """Vector x for which the floating-point sum x + part equals `whole`.
-
-    If no number is found for an entry of x, the entry is that of `whole` - `part`, and the sum has a rounding error.
-    """
-    found = whole - part
-    for k in range(len(found)):
-        for step in NEAR:
-            candidate = found[k] + step * math.ulp(found[k])
-            if candidate + part[k] == whole[k]:
-                found[k] = candidate
-                break
-    return np.asarray(found)
 
 
 def _shorter(values: Sequence[float]) -> Iterator[Angles]:

@@ -29,11 +29,9 @@ from robots.export.attributes import (
     title,
 )
 from robots.export.closures import constraints_of, point_closures
-from robots.export.exact import exact_axis, exact_offset
 from robots.export.joint_parts import left_out, servos_left_out, velocity_limits_left_out
 from robots.export.mjcf_contacts import add_contacts, pairs_of
 from robots.export.mjcf_equalities import add_equalities, add_line, add_sites, welds_of
-from robots.export.mjcf_numbers import add_exact_numbers
 from robots.export.orientations import at_reference, quaternion_in_file, starts_of
 from robots.export.renaming import without_world
 from robots.export.tree import (
@@ -134,7 +132,6 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     add_equalities(root, elements, mechanism, [*met, *welds, *held], refs, poses_at(whole, refs))
     _add_actuators(root, mechanism)
     _add_start(root, whole, elements[GROUND], mechanism)
-    add_exact_numbers(root, elements, mechanism, welds)
     for kind in ("body", "joint", "site"):
         require_unique(owner, kind, [e.attrib["name"] for e in elements[GROUND].iter(kind) if "name" in e.attrib])
     for kind, sections in (("tendon", "tendon"), ("constraint", "equality"), ("pair", "contact")):
@@ -273,14 +270,9 @@ def _check_inertia(branch: Branch, branches: Sequence[Branch], owner: str) -> li
 
 
 def _write(parent: Element, branch: Branch, mechanism: Mechanism) -> Element:
-    joint = branch.joint
-    alone = len(branch.motions) == 1 and joint.kind in ("revolute", "prismatic", "spherical")
-    p = exact_offset(np.array(joint.parent_point), branch.R @ np.array(joint.child_point)) if alone else branch.p
-    pose = {"pos": numbers(p), "quat": numbers(quaternion_in_file(branch, mechanism))}
+    pose = {"pos": numbers(branch.p), "quat": numbers(quaternion_in_file(branch, mechanism))}
     element = SubElement(parent, "body", {"name": branch.body.name, **pose})
     for motion in branch.motions:
-        if alone and joint.kind != "spherical":
-            motion = replace(motion, axis=np.array(exact_axis(branch.R, joint.axis)))
         _write_motion(element, motion)
     if not is_massless(branch.body):
         _write_inertia(element, branch.body)

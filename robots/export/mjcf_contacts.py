@@ -4,7 +4,7 @@ A contact of a sphere is written as a <pair> of two geoms. The contacts of the t
 written as one <pair>, and so are the contacts of the eight corners of a box with a plane. `solref` of a <pair> is
 chosen so that a body at rest under gravity penetrates as deeply in MuJoCo as in armswing, and that an impact at 1 m/s
 has the same coefficient of restitution. MuJoCo ignores the exact numbers, see
-`robots.importing.mjcf.contact_numbers`.
+`robots.importing.mjcf.softness`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from robots.export.attributes import Array, numbers, quaternion_of
-from robots.importing.mjcf.contact_numbers import PREFIX, numbers_of
-from robots.importing.mjcf.contacts import EARTH, LEAST, SOLIMP, SOLREF, STEP, Softness
-from robots.importing.mjcf.inverse_weights import contact_masses
+from robots.export.inverse_weights import contact_masses
+from robots.importing.mjcf.softness import EARTH, LEAST, PREFIX, SOLIMP, SOLREF, STEP, Softness, numbers_of
 from sim_core.mechanism import Mechanism, SphereContact, box_contacts, dissipation_for
 from sim_core.mechanism.quantities import value_of
 
@@ -122,7 +121,15 @@ def _sphere(body: str, center: Sequence[float], radius: float) -> Solid:
 
 
 def _rod(body: str, center: Array, half: Array, radius: float) -> Solid:
-    return Solid(body, "capsule", {"size": (radius,), "fromto": (*(center + half), *(center - half))})
+    length = float(np.linalg.norm(half))
+    return Solid(body, "capsule", {"size": (radius, length), "pos": tuple(center), "quat": _quaternion_along(half)})
+
+
+def _quaternion_along(direction: Sequence[float] | Array) -> tuple[float, ...]:
+    """Quaternion w x y z of the smallest rotation from z to a direction; MuJoCo drops small angles of a zaxis."""
+    x, y, z = np.array(direction) / np.linalg.norm(direction)
+    quaternion = np.array([1.0 + z, -y, x, 0.0]) if z > -0.5 else np.array([-y, 1.0 - z, 0.0, x])
+    return tuple((quaternion / np.linalg.norm(quaternion) + 0.0).tolist())
 
 
 def _capsule(ends: Sequence[SphereContact]) -> Solid | None:
@@ -161,7 +168,7 @@ def _other(contact: SphereContact) -> Solid:
         placed = {"pos": at, "quat": contact.other_quaternion}
         return Solid(body, "box", {"size": contact.other_half_sizes, **placed})
     if contact.other_radius is None:
-        return Solid(body, "plane", {"size": (0.0, 0.0, 1.0), "pos": at, "zaxis": contact.normal})
+        return Solid(body, "plane", {"size": (0.0, 0.0, 1.0), "pos": at, "quat": _quaternion_along(contact.normal)})
     if any(contact.other_half_axis):
         return _rod(body, np.array(at), np.array(contact.other_half_axis), contact.other_radius)
     return _sphere(body, at, contact.other_radius)

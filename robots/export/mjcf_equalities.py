@@ -11,9 +11,8 @@ from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
-from robots.export.attributes import Array, numbers
+from robots.export.attributes import Array, numbers, quaternion_of
 from robots.export.closures import PointClosure, gap_of
-from robots.export.exact import exact_offset, exact_quaternion
 from robots.export.tree import value
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import (
@@ -129,7 +128,7 @@ def _relation(root: Element, relation: JointRelation, refs: Mapping[str, float])
     refs  {joint: its `ref`, rad or m}
     """
     before = sum(factor * refs.get(joint, 0.0) for joint, factor in relation.terms)
-    (offset,) = exact_offset(np.array([value(relation.offset)]), np.array([before])).tolist()
+    offset = value(relation.offset) - before
     (follower, first), *others = relation.terms
     if len(others) == 1 and first == 1.0:
         leader, factor = others[0]
@@ -166,7 +165,7 @@ def add_sites(
     ends = [_add_site(elements, f"{item.name}.a", item.body_a, item.point_a)]
     ends.append(_add_site(elements, f"{item.name}.b", item.body_b, item.point_b))
     for site, R in zip(ends, axes, strict=False):
-        site.set("quat", numbers(exact_quaternion(R)))
+        site.set("quat", numbers(quaternion_of(R)))
     return ends[0].attrib["name"], ends[1].attrib["name"]
 
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 
 from robots.export.attributes import Array, numbers, quaternion_of, rotation_of
-from robots.export.exact import exact_quaternion
 from robots.export.tree import Branch
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import GROUND, Joint, Mechanism
@@ -73,7 +72,7 @@ def quaternion_in_file(branch: Branch, mechanism: Mechanism) -> Numbers:
     """
     joint = branch.joint
     if joint.kind != "free":
-        return exact_quaternion(branch.R)
+        return tuple(map(float, quaternion_of(branch.R)))
     quaternion = joint.spring.rest_quaternion if joint.spring is not None else _start_pose(joint, mechanism)[1]
     return tuple(map(float, quaternion_product(quaternion_of(np.array(joint.rotation, dtype=float)), quaternion)))
 

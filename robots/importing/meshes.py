@@ -14,7 +14,7 @@ import json
 import logging
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +124,15 @@ def triangles(path: Path, modified_ns: int) -> Triangles:
 
     modified_ns  time of the file's last change, ns; a changed file has another time and is therefore read again
     """
-    content = read_limited(path, LARGEST_BYTES)
-    key = hashlib.sha256(VERSION.encode() + path.suffix.lower().encode() + content).hexdigest()[:32]
+    return kept_reduction(path.suffix.lower().encode() + read_limited(path, LARGEST_BYTES), lambda: _read(path))
+
+
+def kept_reduction(content: bytes, read: Callable[[], Triangles]) -> Triangles:
+    """The triangles that `read` returns, reduced; from the cache folder if they were reduced before.
+
+    content  bytes that determine the triangles
+    """
+    key = hashlib.sha256(VERSION.encode() + content).hexdigest()[:32]
     kept = cache_subfolder("meshes") / f"{key}.json"
     stored = cached_bytes(kept)
     try:
@@ -133,7 +140,7 @@ def triangles(path: Path, modified_ns: int) -> Triangles:
         return np.array(found["vertices"]).reshape(-1, 3), np.array(found["faces"], dtype=np.intp).reshape(-1, 3)
     except (ValueError, KeyError, TypeError):
         pass
-    vertices, faces = reduced(*_read(path))
+    vertices, faces = reduced(*read())
     try:
         unfinished = kept.with_suffix(f".{os.getpid()}")
         unfinished.write_text(json.dumps({"vertices": vertices.ravel().tolist(), "faces": faces.ravel().tolist()}))
@@ -141,6 +148,17 @@ def triangles(path: Path, modified_ns: int) -> Triangles:
     except OSError:
         pass
     return vertices, faces
+
+
+def can_reduce() -> bool:
+    """Whether the library that reduces the triangles of a mesh is installed."""
+    return importlib.util.find_spec("fast_simplification") is not None
+
+
+def drawn_mesh(vertices: Array, faces: np.ndarray[Any, np.dtype[np.intp]]) -> Triangles:
+    """A mesh reduced to at most FACES triangles, with rounded coordinates, as it is drawn."""
+    points, corners = kept_reduction(vertices.tobytes() + faces.tobytes(), lambda: (vertices, faces))
+    return np.round(points, DIGITS) + 0.0, corners
 
 
 def _read(path: Path) -> Triangles:

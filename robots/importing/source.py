@@ -6,6 +6,7 @@ import dataclasses
 import keyword
 from typing import Any
 
+import sim_core.mechanism
 from sim_core.mechanism import Mechanism
 
 WIDTH = 110
@@ -13,7 +14,7 @@ FUNCTION = '''"""{about}"""
 
 from __future__ import annotations
 
-from armswing.mechanism import {classes}
+{imports}
 
 
 def {name}() -> Mechanism:
@@ -33,21 +34,30 @@ def python_source(mechanism: Mechanism, name: str, about: str) -> str:
     Fields with default values are left out of the source.
     about  docstring of the file and of the function
     """
-    classes: set[str] = set()
+    classes: set[type] = set()
     about = about.replace("\\", "/").replace('"', "'")
     name = function_name(name)
     text = _written(mechanism, 1, classes)
-    return FUNCTION.format(about=about, name=name, classes=", ".join(sorted(classes)), mechanism=text)
+    return FUNCTION.format(about=about, name=name, imports=_imports(classes), mechanism=text)
 
 
-def _written(value: Any, depth: int, classes: set[str]) -> str:
+def _imports(classes: set[type]) -> str:
+    """Import statements of the classes: public ones from `armswing.mechanism`, others from their modules."""
+    modules: dict[str, list[str]] = {}
+    for each in classes:
+        module = "armswing.mechanism" if hasattr(sim_core.mechanism, each.__name__) else each.__module__
+        modules.setdefault(module, []).append(each.__name__)
+    return "\n".join(f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(modules.items()))
+
+
+def _written(value: Any, depth: int, classes: set[type]) -> str:
     """A value as a Python expression, on several lines if it is long.
 
     depth    level of indentation
     classes  set to which the names of the classes in the expression are added
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        classes.add(type(value).__name__)
+        classes.add(type(value))
         parts = [
             f"{field.name}={_written(getattr(value, field.name), depth + 1, classes)}"
             for field in dataclasses.fields(value)

@@ -15,6 +15,7 @@ EXTRAS = {  # {top-level module: the extra of armswing that installs it}
     "distributed": "dask",
     "foxglove": "foxglove",
     "imageio_ffmpeg": "film",
+    "mujoco": "mjcf",
     "pandas": "notebook",
     "rerun": "rerun",
     "serial": "serial",

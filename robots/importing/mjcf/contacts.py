@@ -8,198 +8,106 @@ pairs.
 
 MuJoCo models a contact as a constraint that solref and solimp soften. Here a contact is a force with linear stiffness
 and with dissipation. Where the contacts of a body bear together the weight of its mass in MuJoCo (see
-`inverse_weights`), the stiffness makes them as deep as one such contact in MuJoCo with elliptic friction cones. Under
+`Contacts._masses`), the stiffness makes them as deep as one such contact in MuJoCo with elliptic friction cones. Under
 other loads the depths differ, because MuJoCo's stiffness grows with the depth. With pyramidal cones, the depth in
 MuJoCo is the same for the friction coefficient 1, and smaller for lower coefficients. The dissipation is such that an
 impact at 1 m/s has the coefficient of restitution that belongs to MuJoCo's damping ratio, but at least LEAST. Friction
-is regularized for sliding speeds below SLIP. A <pair> for which the file has exact numbers, see `contact_numbers`, has
-the stiffness, dissipation and slip velocity that these give.
+is regularized for sliding speeds below SLIP. An exported file has a <numeric> named PREFIX and the name of a contact
+with those numbers of this contact that MuJoCo's attributes cannot hold, in the order of PARAMETERS.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from robots.importing.mjcf.contact_numbers import PREFIX, ContactNumbers
-from robots.importing.mjcf.document import Defaults
-from robots.importing.mjcf.geoms import Geom
-from robots.importing.mjcf.inverse_weights import contact_masses
-from robots.importing.mjcf.unread import is_disabled, note_attributes
-from robots.importing.notes import Notes
+from robots.importing.mjcf.compiled import Compiled, rotation
+from robots.importing.mjcf.geoms import KINDS, quaternion_of
+from robots.importing.mjcf.softness import EARTH, PARAMETERS, PREFIX, SOLREF, Softness
 from robots.importing.rotations import vector
 from robots.importing.xml_reader import Element
-from sim_core.mechanism import GROUND, Mechanism, SphereContact, box_contacts, capsule_contacts, dissipation_for
-from sim_core.mechanism.joints import Quaternion
+from sim_core.mechanism import Mechanism, SphereContact, box_contacts, capsule_contacts
 from sim_core.mechanism.quantities import value_of
 from sim_core.mobility import rounded
-from sim_core.spatial import quaternions_from_rotations
-from sim_core.support.suggestion import did_you_mean
 
-SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)  # MuJoCo's defaults
-FRICTION = (1.0, 0.005, 0.0001)
-BOUNDS = (1e-4, 0.9999)  # of MuJoCo's impedance
-LEAST = 0.1  # coefficient of restitution of a contact with a damping ratio of 1
 SLIP = 0.05  # m/s: the friction of a ball on its own weight has a rate of some 700 1/s, which RK4 bears at 1 ms
-EARTH = 9.81  # m/s2: in place of no gravity
-DEEPEST = 1.0  # m
-STEP = 0.002  # s: MuJoCo's default
 EDITED = 0.02  # relative difference of two penetrations above which an edit is the cause, not rounding
 ROUND = ("sphere", "capsule", "box")
-
-
-@dataclass(frozen=True)
-class Surface:
-    """A geom that may touch geoms of other bodies.
-
-    body         name of the body in the mechanism to which the geom is fixed
-    weld         name of the body whose joints move this geom: `body`, or the body to which `body` is fixed. Bodies that
-                 are fixed to one another have the same `weld`
-    weld_parent  the `weld` of the parent of the body `weld`
-    """
-
-    name: str
-    geom: Geom
-    body: str
-    weld: str
-    weld_parent: str
-
-    def number(self, key: str, default: float) -> float:
-        return self.geom.element.number(key, default)
-
-
-@dataclass(frozen=True)
-class Softness:
-    """Contact parameters of a pair of geoms: friction coefficient, and MuJoCo's solref and solimp."""
-
-    friction: float
-    solref: tuple[float, ...]
-    solimp: tuple[float, ...]
-
-    @property
-    def damping_ratio(self) -> float:
-        first, second = self.solref
-        return second if first > 0.0 else -second / (2.0 * math.sqrt(-first)) if first < 0.0 else 1.0
-
-    @property
-    def dissipation(self) -> float:
-        """Dissipation c, s/m, that gives an impact at 1 m/s the coefficient of restitution of MuJoCo's damping ratio z.
-
-        This coefficient is exp(-pi z / sqrt(1 - z^2)), but at least LEAST.
-        """
-        z = self.damping_ratio
-        restitution = 0.0 if z >= 1.0 else math.exp(-math.pi * z / math.sqrt(1.0 - z * z)) if z > 0.0 else 1.0
-        return dissipation_for(max(restitution, LEAST), 1.0)
-
-    def depth(self, gravity: float, step: float) -> float:
-        """Penetration, m, of a single MuJoCo contact at rest under the acceleration `gravity`, m/s2.
-
-        The penetration is the solution x of d(x)^2 k x = (1 - d(x)) gravity, where d is MuJoCo's impedance from solimp
-        and k the stiffness from solref.
-
-        step  MuJoCo's time step, s: a shorter time constant in solref than 2 * step is replaced by 2 * step. With 0, no
-              time constant is replaced
-        """
-        first, second = self.solref
-        most = min(max(self.solimp[1], BOUNDS[0]), BOUNDS[1])
-        constant = max(first, 2.0 * step)
-        k = 1.0 / (most * constant * second) ** 2 if first > 0.0 else -first / most**2
-        low, high = 0.0, DEEPEST
-        for _ in range(100):
-            x = 0.5 * (low + high)
-            d = self.impedance(x)
-            low, high = (x, high) if d * d * k * x < (1.0 - d) * gravity else (low, x)
-        return 0.5 * (low + high)
-
-    def impedance(self, x: float) -> float:
-        """MuJoCo's impedance d at the penetration x, m, from solimp."""
-        least, most = (min(max(bound, BOUNDS[0]), BOUNDS[1]) for bound in self.solimp[:2])
-        width, middle, power = self.solimp[2:]
-        share = min(x / width, 1.0) if width > 0.0 else 1.0
-        if power == 1.0 or share in (0.0, 1.0):
-            y = share
-        elif share <= middle:
-            y = share**power / middle ** (power - 1.0)
-        else:
-            y = 1.0 - (1.0 - share) ** power / (1.0 - middle) ** (power - 1.0)
-        return least + y * (most - least)
 
 
 class Contacts:
     """Reads the contacts of an MJCF file, and adds them to a mechanism.
 
-    surfaces  the geoms of all bodies, in the order of the file
-    names     {name of a body in the file: its name in the mechanism}
     grounded  whether contacts between moving bodies are left out, with a note, so that bodies touch only the ground
     """
 
-    def __init__(
-        self,
-        root: Element,
-        defaults: Defaults,
-        surfaces: Sequence[Surface],
-        names: Mapping[str, str],
-        notes: Notes,
-        grounded: bool = False,
-    ) -> None:
-        self._root, self._defaults, self._notes = root, defaults, notes
-        self._surfaces, self._grounded = surfaces, grounded
-        self._by_name = {surface.name: surface for surface in surfaces}
-        self._names = names
-        self._numbers = ContactNumbers(root)
-        self._soft: dict[str, Softness] = {}  # of the contacts without exact numbers, by name
-        self._given_names: set[str] = set()  # of the same contacts
-        self._written: dict[str, tuple[Softness, Element]] = {}  # of the contacts with exact numbers, by name
-        self._noted: set[tuple[object, ...]] = set()  # lines and attributes of elements, and what was noted of them
+    def __init__(self, compiled: Compiled, grounded: bool = False) -> None:
+        self._of, self._model, self._grounded = compiled, compiled.model, grounded
+        self._given = {
+            element.attributes["name"].removeprefix(PREFIX): replace(
+                element, label=f"numeric {element.attributes['name']!r}"
+            )
+            for custom in compiled.root.all("custom")
+            for element in custom.all("numeric")
+            if element.attributes.get("name", "").startswith(PREFIX)
+        }
+        self._soft: dict[str, tuple[Softness, Element]] = {}  # by name of the contact
+        self._names, self._noted = set[str](), set[str]()
 
-    def added_to(self, mechanism: Mechanism, reference: Sequence[float]) -> Mechanism:
-        """The mechanism with the contacts of the file.
-
-        reference  (n,) joint positions at `ref`, at which MuJoCo computes the masses at contacts
-        """
-        if is_disabled(self._root, "contact"):
+    def added_to(self, mechanism: Mechanism) -> Mechanism:
+        """The mechanism with the contacts of the file."""
+        if self._of.is_disabled("contact"):
             return mechanism
-        self._numbers.note_unread(self._notes)
         found: list[SphereContact] = []
-        pairs: list[tuple[Surface, Surface, Element | None]] = list(self._pairs())
-        paired = {frozenset((a.name, b.name)) for a, b, _ in pairs}
-        pairs += [(a, b, None) for a, b in self._touching() if frozenset((a.name, b.name)) not in paired]
-        for a, b, element in pairs:
-            if self._grounded and GROUND not in (a.weld, b.weld):
-                self._note(self._root, "contacts between moving bodies are left out, as contacts=ground asks")
+        pairs = [(*self._of.geoms_of_pair(k), k) for k in self._of.authored("pair")]
+        paired = {frozenset(pair[:2]) for pair in pairs}
+        pairs += [(a, b, -1) for a, b in self._touching() if frozenset((a, b)) not in paired]
+        for a, b, pair in pairs:
+            if self._grounded and all(self._weld(geom) for geom in (a, b)):
+                note = "contacts between moving bodies are left out, as contacts=ground asks"
+                self._note(self._of.root, note)
             else:
-                found += self._contacts(a, b, element)
+                found += self._contacts(a, b, pair)
+        for name, element in self._given.items():
+            if name not in self._soft:
+                self._of.notes.add(element, "the contact is not read, because no <pair> has its name")
         if not found:
             return mechanism
-        whole = replace(mechanism, contacts=tuple(found))
-        masses = contact_masses(whole, np.array(reference))
         gravity = float(np.linalg.norm(mechanism.gravity)) or EARTH
-        step = next((each.number("timestep", STEP) for each in reversed(self._root.all("option"))), STEP)
-        step = 0.0 if is_disabled(self._root, "refsafe") else step
-        contacts = []
+        step = 0.0 if self._of.is_disabled("refsafe") else float(self._model.opt.timestep)
+        masses, contacts = self._masses(found, mechanism), []
         for contact in found:
-            if contact.name in self._soft:
-                depth = self._soft[contact.name].depth(gravity, step)
-                contact = replace(contact, stiffness=rounded(masses[contact.name] * gravity / depth))
-            elif contact.name in self._written:
-                softness, element = self._written[contact.name]
-                self._check_solref(contact, softness.depth(gravity, step), masses[contact.name] * gravity, element)
+            softness, element = self._soft[contact.name]
+            depth, weight = softness.depth(gravity, step), masses[contact.name] * gravity
+            if contact.name in self._given:
+                self._check_solref(contact, depth, weight, element)
+            else:
+                contact = replace(contact, stiffness=rounded(weight / depth))
             contacts.append(contact)
-        return replace(whole, contacts=tuple(contacts))
+        return replace(mechanism, contacts=tuple(contacts))
+
+    def _masses(self, contacts: Sequence[SphereContact], mechanism: Mechanism) -> dict[str, float]:
+        """{contact: mass, kg, whose weight a contact in MuJoCo bears at the depth that `Softness.depth` gives}.
+
+        It is the reciprocal of the sum of MuJoCo's inverse weights of the two bodies, but at most the total mass:
+        contacts of two bodies whose centres of mass cannot move are rigid in MuJoCo.
+        """
+        weights = dict(zip(self._of.bodies, self._model.body_invweight0[:, 0].tolist(), strict=True))
+        total = sum(value_of(body.mass) for body in mechanism.bodies)
+        sums = {contact.name: weights[contact.body] + weights[contact.other] for contact in contacts}
+        return {name: min(1.0 / weight, total) if weight > 0.0 else total for name, weight in sums.items()}
 
     def _check_solref(self, contact: SphereContact, depth: float, weight: float, element: Element) -> None:
-        """Add a note if the `solref` of a <pair> does not belong to the exact numbers of its contact.
+        """Add a note if the `solref` of a <pair> does not belong to the numbers that the file has of its contact.
 
         depth   penetration in MuJoCo, m
         weight  force, N, that causes it
         """
-        own = (
-            (weight / value_of(contact.stiffness)) ** (1.0 / contact.exponent) if contact.stiffness is not None else 0.0
-        )
+        stiffness = value_of(contact.stiffness) if contact.stiffness is not None else 0.0
+        own = (weight / stiffness) ** (1.0 / contact.exponent) if stiffness > 0.0 else 0.0
         if own > 0.0 and abs(depth - own) > EDITED * own:
             self._note(
                 element,
@@ -207,230 +115,161 @@ class Contacts:
                 "which are read; remove this <numeric> if solref is right",
             )
 
-    def _pairs(self) -> Iterator[tuple[Surface, Surface, Element]]:
-        """Yield the pairs of geoms that <pair> elements name, with these elements.
+    def _weld(self, geom: int) -> int:
+        """The body whose joints move a geom; 0 for one that does not move."""
+        return int(self._model.body_weldid[self._model.geom_bodyid[geom]])
 
-        These pairs touch regardless of contype, conaffinity and <exclude>.
-        """
-        named = set[str]()
-        for holder in self._root.all("contact"):
-            for child in holder.all("pair"):
-                element = self._defaults.applied(child)
-                element.label = f"pair {element.attributes['name']!r}" if "name" in element.attributes else "<pair>"
-                sides = []
-                for key in ("geom1", "geom2"):
-                    name = element.text(key)
-                    if name not in self._by_name:
-                        element.fail(f"{key} is {name!r}, and no geom has this name{did_you_mean(name, self._by_name)}")
-                    sides.append(self._by_name[name])
-                if sides[0] is sides[1]:
-                    element.fail(f"geom1 and geom2 are both {sides[0].name!r}; a geom does not touch itself")
-                if (name := element.attributes.get("name", "")) and name in named:
-                    element.fail(f"two pairs are named {name!r}; names must be unique")
-                named.add(name)
-                yield sides[0], sides[1], element
-
-    def _touching(self) -> Iterator[tuple[Surface, Surface]]:
+    def _touching(self) -> Iterator[tuple[int, int]]:
         """Yield the pairs of geoms that can touch according to contype and conaffinity and are not excluded."""
-        excluded, unfiltered = set(self._excluded()), is_disabled(self._root, "filterparent")
-        masks = [tuple(_mask(each.geom.element, key) for key in ("contype", "conaffinity")) for each in self._surfaces]
-        for index, (b, (kind, affinity)) in enumerate(zip(self._surfaces, masks, strict=True)):
-            for a, (other_kind, other_affinity) in zip(self._surfaces[:index], masks, strict=False):
-                matches = kind & other_affinity or other_kind & affinity
-                if a.weld == b.weld or not matches or frozenset((a.body, b.body)) in excluded:
-                    continue
-                apart = GROUND in (a.weld, b.weld) or unfiltered
-                if apart or (a.weld != b.weld_parent and b.weld != a.weld_parent):
-                    yield a, b
+        m, unfiltered = self._model, self._of.is_disabled("filterparent")
+        excluded = {(each >> 16, each & 0xFFFF) for each in m.exclude_signature.tolist()}
+        bodies, kinds, affinities = m.geom_bodyid, m.geom_contype, m.geom_conaffinity
+        welds = m.body_weldid[bodies]
+        above = m.body_weldid[m.body_parentid[welds]]
+        able = np.flatnonzero(kinds | affinities)
+        for place, b in enumerate(able.tolist()):
+            a = able[:place]
+            apart = (welds[a] == 0) | (welds[b] == 0) | ((welds[a] != above[b]) & (welds[b] != above[a]))
+            matches = (kinds[a] & affinities[b]) | (kinds[b] & affinities[a])
+            for other in a[(welds[a] != welds[b]) & (matches != 0) & (apart | unfiltered)].tolist():
+                pair = int(bodies[other]), int(bodies[b])
+                if not {pair, pair[::-1]} & excluded:
+                    yield other, b
 
-    def _excluded(self) -> Iterator[frozenset[str]]:
-        for holder in self._root.all("contact"):
-            for child in holder.children:
-                if child.tag == "exclude":
-                    pair = [child.text(key) for key in ("body1", "body2")]
-                    for name in pair:
-                        if name not in self._names:
-                            child.fail(f"no body is named {name!r}{did_you_mean(name, self._names)}")
-                    yield frozenset(self._names[name] for name in pair)
-                elif child.tag != "pair":
-                    child.fail("this element is not supported in <contact>; write <pair> or <exclude>")
-
-    def _contacts(self, a: Surface, b: Surface, element: Element | None) -> list[SphereContact]:
+    def _contacts(self, a: int, b: int, pair: int) -> list[SphereContact]:
         """The contacts of a pair of geoms.
 
-        The list is empty, with a warning, if contacts between geoms of these kinds are not supported.
+        The list is empty, with a note, if contacts between geoms of these kinds are not supported.
+
+        pair  number of the <pair>; -1 for geoms that touch without one
         """
-        if "plane" in (b.geom.kind, a.geom.kind):
-            first, other = (b, a) if a.geom.kind == "plane" else (a, b)
+        kinds = {geom: KINDS[int(self._model.geom_type[geom])] for geom in (a, b)}
+        if "plane" in kinds.values():
+            first, other = (b, a) if kinds[a] == "plane" else (a, b)
         else:
-            first, other = (a, b) if a.geom.kind == "sphere" else (b, a)
-        kinds = first.geom.kind, other.geom.kind
-        if kinds[0] not in ROUND or (kinds[1] != "plane" and kinds[0] != "sphere") or kinds[1] not in ("plane", *ROUND):
-            where = b.geom.element if element is None else element
-            these, those = (f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in kinds)
-            self._note(where, f"contacts of {these} with {those} are not read: the two do not touch")
+            first, other = (a, b) if kinds[a] == "sphere" else (b, a)
+        element = self._of.element("geom", b) if pair < 0 else self._of.element("pair", pair)
+        one, two = kinds[first], kinds[other]
+        if one not in ROUND or (two != "plane" and one != "sphere") or two not in ("plane", *ROUND):
+            these, those = (f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in (one, two))
+            self._note(element, f"contacts of {these} with {those} are not read: the two do not touch")
             return []
-        softness = self._softness(a, b, element)
-        pair = element.attributes.get("name", "") if element is not None else ""
-        numbered = self._numbers.of_pair(pair)
-        name = pair if numbered else self._free_name(pair or f"{first.name}.{other.name}")
+        softness = self._softness(a, b, pair, element)
+        given = self._of.name("pair", pair) if pair >= 0 else ""
+        name = self._free_name(given or f"{self._of.geoms[first]}.{self._of.geoms[other]}")
         common: dict[str, Any] = {
-            "body": first.body,
-            "other": other.body,
-            "other_point": vector(other.geom.p),
+            "body": self._of.bodies[self._model.geom_bodyid[first]],
+            "other": self._of.bodies[self._model.geom_bodyid[other]],
+            "other_point": vector(self._model.geom_pos[other]),
             "stiffness": 1.0,  # replaced when the effective masses are known
             "dissipation": softness.dissipation,
             "exponent": 1.0,
             "friction": softness.friction,
             "slip_velocity": SLIP,
-            **_other_side(other.geom),
+            **self._other_side(other, two),
         }
-        made = _made(name, first.geom, common)
-        if numbered and element is not None:
-            names = {contact.name for contact in made}
-            if names != numbered:
-                element.fail(
-                    f"<custom> has numbers of the contacts {_listed(numbered)}, and the pair has the contacts "
-                    f"{_listed(names)}; give the numbers of all contacts of the pair, or of none"
-                )
-            if "solref" in element.attributes:
-                self._written |= {contact.name: (softness, element) for contact in made}
-            return [self._numbers.applied(contact) for contact in made]
-        self._soft |= {contact.name: softness for contact in made}
-        return made
+        made = self._made(name, first, one, common)
+        self._soft |= {contact.name: (softness, element) for contact in made}
+        return [self._with_given_numbers(contact) for contact in made]
+
+    def _with_given_numbers(self, contact: SphereContact) -> SphereContact:
+        """The contact with the numbers that a <numeric> of an exported file has for it."""
+        element = self._given.get(contact.name)
+        if element is None:
+            return contact
+        count = len(element.attributes.get("data", "").split())
+        given = element.numbers("data", count)[: len(PARAMETERS)]
+        if len(given) < len(PARAMETERS):
+            element.fail(f"data has {count} numbers; it must have {len(PARAMETERS)}: {', '.join(PARAMETERS)}")
+        stiffness, exponent, dissipation, slip = given
+        numbers = {"stiffness": stiffness, "dissipation": dissipation, "slip_velocity": slip}
+        return replace(contact, exponent=exponent, **numbers)  # type: ignore[arg-type]
 
     def _free_name(self, name: str) -> str:
-        """The name of a contact, with a number if an earlier contact without exact numbers has this name."""
+        """The name of a contact, with a number if an earlier contact has this name."""
         free, number = name, 1
-        while free in self._given_names:
+        while free in self._names:
             number += 1
             free = f"{name}.{number}"
-        self._given_names.add(free)
+        self._names.add(free)
         return free
-
-    def _friction_of_pair(self, element: Element, dimension: float) -> float:
-        """Friction coefficient of a <pair> with the attribute `friction`."""
-        numbers = element.numbers("friction", len(element.attributes["friction"].split()))
-        if not 1 <= len(numbers) <= 5:
-            element.fail(f"friction has {len(numbers)} numbers; it must have 1 to 5")
-        if len(numbers) > 1 and numbers[1] != numbers[0] and dimension > 1.0:
-            self._note(
-                element,
-                f"friction is {numbers[0]:g} in one direction and {numbers[1]:g} in the other: "
-                "the first is read for both",
-            )
-        return numbers[0]
 
     def _note(self, element: Element, message: str) -> None:
         """Add a note about an element, once: calls with the same element and message again have no effect."""
-        if self._is_first(element, message):
-            self._notes.add(element, message)
+        if (key := f"{element.where}: {message}") not in self._noted:
+            self._noted.add(key)
+            self._of.notes.add(element, message)
 
-    def _note_attributes(self, element: Element) -> None:
-        if self._is_first(element, "attributes"):
-            note_attributes(element, "contact", self._notes)
-
-    def _is_first(self, element: Element, what: str) -> bool:
-        """Whether this is the first call with these arguments. Elements are copies, and several may share a line."""
-        key = (element.line, *element.attributes.items(), what)
-        is_first = key not in self._noted
-        self._noted.add(key)
-        return is_first
-
-    def _softness(self, a: Surface, b: Surface, element: Element | None) -> Softness:
-        """Friction, solref and solimp of a pair of geoms.
-
-        Each of the three is the value that the <pair> element sets. Values that it does not set are combined from both
-        geoms as in MuJoCo.
-
-        element  the <pair> element; None for a pair without such an element
-        """
-        rank = a.number("priority", 0.0) - b.number("priority", 0.0)
-        ruling = [a, b] if rank == 0.0 else [a if rank > 0.0 else b]
-        elements = [surface.geom.element for surface in ruling]
-        dimension = max(each.number("condim", 3.0) for each in elements)
-        friction = max(_numbers(each, "friction", FRICTION)[0] for each in elements)
-        for each in elements if element is None else [*elements, element]:
-            if any(float(number) < 0.0 for number in each.attributes.get("friction", "").split()):
-                each.fail(f"friction is {each.attributes['friction']!r}; none of its numbers may be negative")
-        weights = [each.number("solmix", 1.0) for each in elements]
-        weights = weights if sum(weights) > 0.0 else [1.0] * len(elements)
-        references = [_numbers(each, "solref", SOLREF) for each in elements]
-        if all(reference[0] > 0.0 for reference in references):
-            solref = tuple(np.average(references, axis=0, weights=weights).tolist())
+    def _softness(self, a: int, b: int, pair: int, element: Element) -> Softness:
+        """Friction, solref and solimp of a pair of geoms: those of a <pair>, or combined as in MuJoCo."""
+        m = self._model
+        if pair >= 0:
+            dimension, frictions = int(m.pair_dim[pair]), m.pair_friction[pair].tolist()
+            friction, solref, solimp = frictions[0], tuple(m.pair_solref[pair].tolist()), m.pair_solimp[pair].tolist()
+            if dimension > 1 and frictions[0] != frictions[1]:
+                self._note(
+                    element,
+                    f"friction is {frictions[0]:g} in one direction and {frictions[1]:g} in the other: "
+                    "the first is read for both",
+                )
+            self._note_unread(element, "pair", pair)
         else:
-            solref = tuple(np.min(references, axis=0).tolist())
-        solimp = tuple(
-            np.average([_numbers(each, "solimp", SOLIMP) for each in elements], axis=0, weights=weights).tolist()
-        )
-        for each in elements if element is None else (element,):
-            self._note_attributes(each)
-        if element is not None:
-            dimension = element.number("condim", dimension)
-            if "friction" in element.attributes:
-                friction = self._friction_of_pair(element, dimension)
-            solref, solimp = _numbers(element, "solref", solref), _numbers(element, "solimp", solimp)
-        where = b.geom.element if element is None else element
-        if dimension > 3.0:
-            self._note(where, "condim is above 3: torsional and rolling friction are not read")
+            rank = int(m.geom_priority[a]) - int(m.geom_priority[b])
+            ruling = [a, b] if rank == 0 else [a if rank > 0 else b]
+            dimension = max(int(m.geom_condim[geom]) for geom in ruling)
+            friction = max(float(m.geom_friction[geom][0]) for geom in ruling)
+            weights = [float(m.geom_solmix[geom]) for geom in ruling]
+            weights = weights if sum(weights) > 0.0 else [1.0] * len(ruling)
+            references = m.geom_solref[ruling]
+            mixed = np.average(references, axis=0, weights=weights)
+            solref = tuple((mixed if (references[:, 0] > 0.0).all() else references.min(axis=0)).tolist())
+            solimp = np.average(m.geom_solimp[ruling], axis=0, weights=weights).tolist()
+            for geom in ruling:
+                self._note_unread(self._of.element("geom", geom), "geom", geom)
+        if friction < 0.0:
+            element.fail(f"friction is {friction:g}; it must not be negative")
+        if dimension > 3:
+            self._note(element, "condim is above 3: torsional and rolling friction are not read")
         if (solref[0] > 0.0) != (solref[1] > 0.0):
-            self._note(where, f"solref is {_text(solref)}, which mixes two formats: as in MuJoCo it is {_text(SOLREF)}")
+            texts = (" ".join(f"{number:g}" for number in each) for each in (solref, SOLREF))
+            self._note(element, "solref is {}, which mixes two formats: as in MuJoCo it is {}".format(*texts))
             solref = SOLREF
         if solref[0] == 0.0:
-            where.fail("solref gives the contact no stiffness; write a time constant, or a stiffness below 0")
-        return Softness(0.0 if dimension == 1.0 else friction, solref, solimp)
+            element.fail("solref gives the contact no stiffness; write a time constant, or a stiffness below 0")
+        return Softness(0.0 if dimension == 1 else friction, solref, tuple(solimp))
 
+    def _note_unread(self, element: Element, kind: str, index: int) -> None:
+        """Note the attributes of a geom or <pair> that change its contacts in MuJoCo and are not read."""
+        m = self._model
+        unread = [("margin gap", "geoms touch where their surfaces meet")]
+        unread.append(("adhesion surfacevel", "the surfaces of geoms neither adhere nor move"))
+        unread.append(("solreffriction", "friction is smooth below a sliding speed"))
+        for names, instead in unread:
+            arrays = {name: getattr(m, f"{kind}_{name}", None) for name in names.split()}
+            given = [name for name, array in arrays.items() if array is not None and np.any(array[index] != 0.0)]
+            if given:
+                verb = "are" if len(given) > 1 else "is"
+                self._note(element, f"{' and '.join(given)} {verb} not read: {instead}")
 
-def _mask(element: Element, key: str) -> int:
-    """Bits of an attribute such as `contype`, whose default is 1."""
-    value = element.number(key, 1.0)
-    if value != int(value):
-        element.fail(f"{key} is {value:g}; it must be a whole number")
-    return int(value)
+    def _other_side(self, geom: int, kind: str) -> dict[str, Any]:
+        """Keyword arguments of SphereContact that describe the geom that the spheres touch."""
+        size, z = self._model.geom_size[geom], rotation(self._model.geom_quat[geom])[:, 2]
+        if kind == "plane":
+            return {"normal": vector(z)}
+        if kind == "box":
+            return {
+                "other_half_sizes": vector(size),
+                "other_quaternion": quaternion_of(self._model.geom_quat[geom]),
+            }
+        half = size[1] * z if kind == "capsule" else np.zeros(3)
+        return {"other_radius": float(size[0]), "other_half_axis": vector(half)}
 
-
-def _text(numbers: tuple[float, ...]) -> str:
-    return " ".join(f"{number:g}" for number in numbers)
-
-
-def _listed(names: set[str]) -> str:
-    return ", ".join(map(repr, sorted(names)))
-
-
-def _numbers(element: Element, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
-    """Numbers of an attribute `name`.
-
-    If the attribute has fewer numbers than `default`, the missing last numbers are those of `default`, as in MuJoCo.
-    """
-    given = len(element.attributes[name].split()) if name in element.attributes else 0
-    if given > len(default):
-        element.fail(f"{name} has {given} numbers; it must have at most {len(default)}")
-    return (*(element.numbers(name, given) if given else ()), *default[given:])
-
-
-def _other_side(geom: Geom) -> dict[str, Any]:
-    """Keyword arguments of SphereContact that describe the geom that the spheres touch: a plane, sphere, capsule or
-    box.
-    """
-    if geom.kind == "plane":
-        return {"normal": vector(geom.R[:, 2])}
-    if geom.kind == "box":
-        return {"other_half_sizes": tuple(map(float, geom.size)), "other_quaternion": _quaternion(geom)}
-    half = geom.size[1] * geom.R[:, 2] if geom.kind == "capsule" else np.zeros(3)
-    return {"other_radius": float(geom.size[0]), "other_half_axis": vector(half)}
-
-
-def _made(name: str, geom: Geom, common: Mapping[str, Any]) -> list[SphereContact]:
-    center = vector(geom.p)
-    if geom.kind == "sphere":
-        return [SphereContact(name=name, center=center, radius=float(geom.size[0]), **common)]
-    if geom.kind == "capsule":
-        half = vector(geom.size[1] * geom.R[:, 2])
-        return [*capsule_contacts(name, half_axis=half, radius=float(geom.size[0]), center=center, **common)]
-    sizes = vector(np.array(geom.size))
-    return [*box_contacts(name, half_sizes=sizes, center=center, quaternion=_quaternion(geom), **common)]
-
-
-def _quaternion(geom: Geom) -> Quaternion:
-    w, x, y, z = (quaternions_from_rotations(geom.R[None])[0] + 0.0).tolist()
-    return w, x, y, z
+    def _made(self, name: str, geom: int, kind: str, common: Mapping[str, Any]) -> list[SphereContact]:
+        center, size = vector(self._model.geom_pos[geom]), self._model.geom_size[geom]
+        if kind == "sphere":
+            return [SphereContact(name=name, center=center, radius=float(size[0]), **common)]
+        if kind == "capsule":
+            half = vector(size[1] * rotation(self._model.geom_quat[geom])[:, 2])
+            return [*capsule_contacts(name, half_axis=half, radius=float(size[0]), center=center, **common)]
+        quaternion = quaternion_of(self._model.geom_quat[geom])
+        return [*box_contacts(name, half_sizes=vector(size), center=center, quaternion=quaternion, **common)]

@@ -28,6 +28,7 @@ import mujoco  # noqa: E402
 from robots import build  # noqa: E402
 from robots.export import export  # noqa: E402
 from sim_core.errors import InvalidMechanism  # noqa: E402
+from tests.robots.importing.same import assert_same  # noqa: E402
 from tests.robots.importing.suite_files import choices_for, counts_of, row  # noqa: E402
 from tests.robots.importing.test_mjcf_import import worst_miss  # noqa: E402
 
@@ -79,8 +80,11 @@ def comparison(path: Path) -> str:
     with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
         file.write(export(mechanism, "mjcf").text)
         file.flush()
-        same = build(file.name, limits="none").canonical_hash == mechanism.canonical_hash
-    again = "the same after an export" if same else "DIFFERENT after an export"
+        again = "the same after an export"
+        try:
+            assert_same(build(file.name, limits="none"), mechanism)
+        except AssertionError as error:
+            again = f"DIFFERENT after an export: {error}"
     if mechanism.coordinate_count > LARGEST:
         return f"not compared, because of its {mechanism.coordinate_count} coordinates; {again}"
     try:

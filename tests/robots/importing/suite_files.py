@@ -19,11 +19,13 @@ sys.path[:0] = [] if str(ROOT) in sys.path else [str(ROOT)]
 from robots import build  # noqa: E402
 from robots.importing.mjcf.unread import IGNORABLE  # noqa: E402
 from sim_core.errors import InvalidRequest  # noqa: E402
+from sim_core.mechanism import Mechanism  # noqa: E402
 
 PACKAGE = "dm-control"
 FOLDER = "dm_control/suite/"
 EVERYTHING = {"ignore": " ".join(IGNORABLE)}
 PAGE = ROOT / "docs/guides/mjcf_files.md"
+LONGEST = 300  # characters of a refusal in the table
 HEAD = """# MJCF files that are read
 
 The {count} MJCF files of dm_control.suite {version}: {read} are read, {with_ignore} of them with `ignore`,
@@ -53,14 +55,18 @@ def choices_for(path: Path, **others: str) -> dict[str, str] | str:
 
     others  parameters with which every file is read
     """
+    found = read(path, **others)
+    return found if isinstance(found, str) else found[0]
+
+
+def read(path: Path, **others: str) -> tuple[dict[str, str], Mechanism] | str:
+    """(parameters with which a file is read, as few as possible; the mechanism); the line of the refusal if none."""
     line = ""
     for parameters in ({}, *({"ignore": name} for name in IGNORABLE), EVERYTHING):
         try:
-            build(str(path), meshes="boxes", **parameters, **others)
+            return parameters, build(str(path), meshes="boxes", **parameters, **others)
         except InvalidRequest as error:
             line = line or str(error).replace(f"robot {str(path)!r}: ", "")
-        else:
-            return parameters
     return line
 
 
@@ -69,12 +75,13 @@ def row(name: str, path: Path, **others: str) -> str:
 
     others  parameters with which every file is read
     """
-    choices = choices_for(path, **others)
-    if isinstance(choices, str):
-        escaped = re.sub(r"[|_*<>]", r"\\\g<0>", choices)
+    found = read(path, **others)
+    if isinstance(found, str):
+        shown = found if len(found) <= LONGEST else f"{found[:LONGEST]} ..."
+        escaped = re.sub(r"[|_*<>]", r"\\\g<0>", shown)
         return f"| `{name}` |  | refused: {escaped} |\n"
-    given = "".join(f', with `{key} = "{value}"`' for key, value in choices.items())
-    moving = [joint for joint in build(str(path), meshes="boxes", **choices, **others).joints if joint.coordinates]
+    given = "".join(f', with `{key} = "{value}"`' for key, value in found[0].items())
+    moving = [joint for joint in found[1].joints if joint.coordinates]
     return f"| `{name}` | {len(moving)} | read{given} |\n"
 
 

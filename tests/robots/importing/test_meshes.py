@@ -226,8 +226,10 @@ def test_a_mesh_that_cannot_be_drawn_is_a_box_and_one_line(
 
 @needs_trimesh
 def test_the_meshes_of_mjcf_are_drawn(tmp_path: Path) -> None:
+    import trimesh
+
     (tmp_path / "assets").mkdir()
-    write_mesh(tmp_path / "assets/box.stl")
+    trimesh.Trimesh(CORNERS, FACES).export(tmp_path / "assets/box.stl")  # MuJoCo reads binary STL files alone
     file = tmp_path / "robot.xml"
     file.write_text(
         """<mujoco><compiler meshdir="assets"/><default><mesh scale="1 1 0.5"/></default>
@@ -236,7 +238,8 @@ def test_the_meshes_of_mjcf_are_drawn(tmp_path: Path) -> None:
         <geom type="mesh" mesh="box" pos="1 2 3" contype="0" conaffinity="0"/></body></worldbody></mujoco>"""
     )
     (shape,) = build(str(file)).bodies[0].shapes
-    assert (shape.kind, shape.position) == ("mesh", (1.0, 2.0, 3.0))
+    assert shape.kind == "mesh"
+    assert shape.position == pytest.approx((1.0, 2.0, 3.0), abs=1e-6)
     assert volume(shape) == pytest.approx(0.5 * 8.0 * np.prod(HALF), rel=1e-4)
     assert build(str(file), meshes="boxes").bodies[0].shapes == ()
 

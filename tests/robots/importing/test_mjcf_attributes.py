@@ -16,11 +16,27 @@ import numpy as np
 import pytest
 
 from robots import build
-from robots.importing.mjcf.schema import ATTRIBUTES
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import Mechanism
 
 Write = Callable[..., str]
+
+
+def schema() -> dict[tuple[str, str], str]:
+    """{(parent tag, tag): attributes} of MuJoCo's own schema; <worldbody> counts as a <body>."""
+    found, path, last = dict[tuple[str, str], str](), list[str](), ("", "")
+    for line in mujoco.mj_printSchema(False, True).splitlines():
+        if element := re.match(r"( *)(?:\(world\))?(\w+) \(.\)(.*)", line):
+            path[len(element[1]) // 3 :] = [element[2]]
+            last = (path[-2] if len(path) > 1 else "", path[-1])
+            last = ("body", "body") if last == ("mujoco", "body") else last
+            found[last] = element[3]
+        else:
+            found[last] += f" {line}"
+    return found
+
+
+ATTRIBUTES = schema()
 FILE = """
 <compiler {compiler}/>
 <option {option}><flag {flag}/></option>

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from robots import build
-from sim_core.errors import InvalidRequest
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 from tests.robots.importing.test_mjcf_import import qpos_of, worst_miss
@@ -244,50 +243,6 @@ def test_every_file_moves_as_in_mujoco(name: str, write_mjcf: Write, tmp_path: P
 
 BALL = '<geom size=".1" pos=".3 0 0"/>'
 BODY = '<worldbody><body name="a"><joint name="j" axis="0 1 0"/>{inside}</body></worldbody>'
-
-
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        (
-            BODY.format(inside='<inertial pos="0 0 0" mass="1" fullinertia="1 1 1 0 0 0" quat="1 1 0 0"/>'),
-            r"body 'a': <inertial>: fullinertia and quat are both given; give only one",
-        ),
-        (
-            BODY.format(inside='<geom name="g" type="capsule" size=".1" pos="0 0 1" fromto="0 0 0 1 0 0"/>'),
-            r"geom 'g': pos and fromto are both given; give only one",
-        ),
-        (
-            '<asset><mesh name="m" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset><default><geom size=".1 .1 .1"/></default>'
-            + BODY.format(inside='<geom name="g" type="box" mesh="m"/>'),
-            r"geom 'g': a box that MuJoCo fits to a mesh is not supported; remove 'mesh', and write size and pos",
-        ),
-        (
-            '<default><default class="c"/><default class="d"><default class="c"/></default></default>'
-            + BODY.format(inside=BALL),
-            r"<default>: two default classes are named 'c'; names must be unique",
-        ),
-        (
-            '<default><default class="s"><tendon stiffness="3"/></default></default>'
-            + BODY.format(inside=BALL)
-            + '<tendon><fixed name="t" class="s"><joint joint="j" coef="1"/></fixed></tendon>',
-            r"tendon 't': it has stiffness, and tendons are not supported; pass ignore=tendon",
-        ),
-        (
-            BODY.format(inside=BALL + '<site name="s"/><site name="s"/>')
-            + '<equality><connect site1="s" site2="s"/></equality>',
-            r"site 's': two sites are named 's'; names must be unique",
-        ),
-        (
-            BODY.format(inside=BALL + '<site name="s"/>')
-            + '<equality><connect name="c" site1="s" site2="t"/></equality>',
-            r"connect 'c': site2 is 't', but no site has this name",
-        ),
-    ],
-)
-def test_what_mujoco_refuses_or_reads_otherwise_is_refused_by_name(write_mjcf: Write, content: str, line: str) -> None:
-    with pytest.raises(InvalidRequest, match=rf"line \d: {line}"):
-        build(write_mjcf(content))
 
 
 def test_actuators_without_a_name_have_different_ones(write_mjcf: Write) -> None:

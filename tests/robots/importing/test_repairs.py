@@ -138,11 +138,8 @@ def test_all_errors_of_an_mjcf_file_are_named_at_once_and_repaired_in_the_same_w
     assert "the nearest consistent ones, " in notes
     assert "the link gets 0.001 kg and 1e-06 kg m2, as repair=massless asks" in notes
     assemble(build(file, repair="massless, inertia"))
-    wrong = bodies.replace("fullinertia", "fulinertia").replace('axis="0 1 0"/></body>', 'axis="0 0 0"/></body>')
-    line = refusal(write_mjcf(f'<worldbody>{wrong}<body name="a"/></worldbody>'))
-    assert line.startswith("3 errors: (1) ")
-    for words in ("did you mean 'fullinertia'", "axis is 0 0 0", "two bodies are named 'a'"):
-        assert words in line
+    line = refusal(write_mjcf(f"<worldbody>{bodies}{body.format('c', 3, 'c', '', negative)}</worldbody>"))
+    assert line.count("none may be negative; pass repair=inertia") == 2
 
 
 def test_a_link_with_inertia_and_no_mass_gets_the_smallest_mass_on_request(write: Write) -> None:
