@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from nodes.launching.logs import RunLog
-from nodes.node import STOPPED, WAITS_FOR
 from sim_core.support.shown import printable
 
 if TYPE_CHECKING:  # rich is imported where a terminal is redrawn: a launch without one starts without it
@@ -27,13 +26,18 @@ TROUBLE = "red"
 
 
 class NodeLine(NamedTuple):
-    """Displayed state of one node. `lost`: number of messages that the node lost, None when unknown."""
+    """Displayed state of one node.
+
+    lost       number of messages that the node lost, None when unknown
+    is_reason  whether `detail` tells for which event the node waits, or why it has stopped the robot
+    """
 
     name: str
     pid: int
     state: str
     lost: int | None
     detail: str
+    is_reason: bool = False
 
 
 class Display:
@@ -140,13 +144,5 @@ class Display:
 
 
 def _state(line: NodeLine) -> str:
-    """Text for a node's state.
-
-    For a node that waits for an event, or that has stopped the robot, the text is the detail line of the node's status,
-    which names the event or the cause of the stop.
-    """
-    return (
-        line.detail
-        if line.detail.startswith((*STOPPED.values(), WAITS_FOR)) and line.state in ("starting", "ready", "running")
-        else line.state
-    )
+    """Text for a node's state, or the reason for which it waits or has stopped the robot."""
+    return line.detail if line.is_reason else line.state

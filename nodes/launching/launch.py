@@ -302,7 +302,8 @@ class Launch:
             status = self._observer.status.get(name)
             state = (self._observer.state(name) if child.state == "running" else "") or child.state
             lost = status.counters.get("lost", 0) if status is not None else None
-            lines.append(NodeLine(name, child.pid, state, lost, _detail(status)))
+            is_reason = status is not None and bool(status.detail) and state in ("starting", "ready", "running")
+            lines.append(NodeLine(name, child.pid, state, lost, _detail(status), is_reason))
         return [*lines, *self._remote_nodes.lines()]
 
     def _show_output(self) -> None:

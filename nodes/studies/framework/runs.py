@@ -229,11 +229,12 @@ def watcher(name: str, sim: Any) -> Callable[[], Any]:
         phi, phidot = sim.system.residual(sim.time, state.q, state.v)
         return phi, phidot
 
-    if name.startswith("row "):
-        index = int(name.split()[1]) - 1
+    kind, _, of = name.partition(" ")
+    if kind == "row":
+        index = int(of) - 1
         return lambda: [rows[index] for rows in residual()]
-    if name.startswith("rows "):
-        joint = [i for i, row in enumerate(kernels.row_names) if row == name.removeprefix("rows ")]
+    if kind == "rows":
+        joint = [i for i, row in enumerate(kernels.row_names) if row == of]
         return lambda: [float(np.abs(rows[joint]).sum()) for rows in residual()]
     if name == "unit rows":
         unit = [i for i, row in enumerate(kernels.row_names) if row.endswith("norm")]

@@ -67,8 +67,7 @@ def fuzzy_claims(runs: Runs) -> tuple[Claim, ...]:
 
     def gaussians_best(results: Results) -> list[Finding]:
         found = []
-        for reading, dt in ((f"{FIXED}, 1 ms", STEPS[0]), (ONE_CALL, LARGEST)):
-            kind = FIXED if reading.startswith(FIXED) else ONE_CALL
+        for reading, kind, dt in ((f"{FIXED}, 1 ms", FIXED, STEPS[0]), (ONE_CALL, ONE_CALL, LARGEST)):
             named = {name: runs.rotary(method, kind, dt) for name, method in FLC.items()}
             best = min(named, key=lambda name: results[named[name]].peak_phi)
             fastest = min(named, key=lambda name: results[named[name]].peak_phidot)
@@ -252,8 +251,7 @@ def cost_claims(runs: Runs) -> tuple[Claim, ...]:
 
     def cheapest(results: Results) -> list[Finding]:
         found = []
-        for reading, dt in ((f"{FIXED}, 1 ms", STEPS[0]), (ONE_CALL, LARGEST)):
-            kind = FIXED if reading.startswith(FIXED) else ONE_CALL
+        for reading, kind, dt in ((f"{FIXED}, 1 ms", FIXED, STEPS[0]), (ONE_CALL, ONE_CALL, LARGEST)):
             named = {method.label: runs.rotary(method, kind, dt) for method in (FLC3, FLC1, FLC2, b3(dt), DIRECT)}
             costs = {name: cost.per_second for name, run in named.items() if (cost := results.cost(run))}
             if FLC3.label not in costs or len(costs) < 2:

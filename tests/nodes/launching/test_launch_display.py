@@ -304,5 +304,7 @@ def test_a_line_about_a_node_whose_guard_has_stopped_the_robot_has_the_cause(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with Display(duration_s=None) as display:
-        display.update(1.0, [SIM._replace(name="driver", state="ready", detail="guard stopped: too fast")])
+        display.update(
+            1.0, [SIM._replace(name="driver", state="ready", detail="guard stopped: too fast", is_reason=True)]
+        )
     assert capsys.readouterr().err == "[launch] t = 1.0 s: driver guard stopped: too fast\n"
