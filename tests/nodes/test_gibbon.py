@@ -223,9 +223,9 @@ def test_what_a_launch_file_may_not_ask_for_is_refused_with_the_same_line_while_
     with compose(plan_of("gibbon_cable")) as composed:
         hosted = composed.nodes[node]
         with pytest.raises(ValueError, match=says) as live:
-            hosted.require_fitting({key: value})
+            hosted.parameters.require_fitting({key: value}, type(hosted.node), hosted.context)
         assert str(live.value).startswith(f"node {node!r}: params: ")
-        hosted.require_fitting({key: hosted.parameters()[key]})
+        hosted.parameters.require_fitting({key: hosted.parameters.plain()[key]}, type(hosted.node), hosted.context)
     if not isinstance(value, dict):
         with pytest.raises(PlanError) as launched:
             plan_of("gibbon_cable", f"{node}.{key}={value}")
