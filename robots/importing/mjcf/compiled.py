@@ -17,7 +17,8 @@ import mujoco
 import numpy as np
 
 from robots.importing.inertials import repaired_inertia
-from robots.importing.mjcf.document import LARGEST_ASSET, read_document
+from robots.importing.meshes import LARGEST_BYTES
+from robots.importing.mjcf.document import read_document
 from robots.importing.notes import Notes
 from robots.importing.rotations import Array, normalized
 from robots.importing.xml_reader import Element, Errors
@@ -175,7 +176,7 @@ class Compiled:
             path = self._path_of(mesh, folder)
             if mesh.file and os.path.exists(path) and not (os.path.isfile(path) and _is_small(path)):
                 self._element_of("mesh", mesh).fail(
-                    f"{mesh.file} is no file of at most {LARGEST_ASSET} bytes; shorten it, or remove the mesh"
+                    f"{mesh.file} is no file of at most {LARGEST_BYTES} bytes; shorten it, or remove the mesh"
                 )
             if not drawn and not any(self._needs(geom) for geom in self._geoms_of(mesh)):
                 self._remove(mesh)
@@ -291,7 +292,7 @@ class Compiled:
 
 
 def _is_small(path: Path) -> bool:
-    return path.stat().st_size <= LARGEST_ASSET
+    return path.stat().st_size <= LARGEST_BYTES
 
 
 def rotation(quaternion: Array) -> Array:

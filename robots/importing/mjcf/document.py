@@ -12,7 +12,6 @@ MOST_INCLUDES, DEEPEST_INCLUDE = 1000, 50  # files that a file includes, directl
 MOST_COPIES = 10_000  # elements that <replicate> and similar elements make
 MOST_BODIES = 2500
 MOST_NUMBERS = 10_000_000  # of a height field, a mesh that MuJoCo makes, or a user-defined array
-LARGEST_ASSET = 500_000_000  # bytes of a mesh
 MANY = {"hfield": ("nrow", "ncol"), "mesh": ("params",), "numeric": ("size",)}  # attributes that count numbers
 COUNTED = ("composite", "flexcomp")  # elements whose attribute `count` has up to three numbers
 

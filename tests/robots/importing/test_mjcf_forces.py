@@ -81,7 +81,7 @@ def test_gravity_is_compensated_as_in_mujoco(write_mjcf: Write) -> None:
     "tendon",
     [
         '<fixed name="t" range="-0.1 0.2"><joint joint="j" coef="1"/><joint joint="k" coef="-1"/></fixed>',
-        '<spatial name="t" range="0 0.6"><site site="post"/><site site="tip"/></spatial>',
+        '<spatial name="t" range="0 0.7"><site site="post"/><site site="tip"/></spatial>',
     ],
     ids=["fixed", "spatial"],
 )
@@ -99,7 +99,7 @@ def test_the_limits_of_a_tendon_stop_it(tendon: str, write_mjcf: Write) -> None:
             longest = max(longest, data.ten_length[0])
         far.append(longest - upper)
     assert far[0] < 0.12
-    assert far[1] > 0.3
+    assert far[1] > 0.25
 
 
 def test_a_motor_pulls_its_tendon_as_in_mujoco(write_mjcf: Write) -> None:
