@@ -37,8 +37,11 @@ class Tendons:
         return [self._model.eq_obj1id[of_tendons], self._model.eq_obj2id[of_tendons]]
 
     def name(self, tendon: int) -> str:
-        """Name of a tendon; "tendonN" for one without."""
-        return self._of.name("tendon", tendon) or f"tendon{tendon + 1}"
+        """Name of a tendon; one without has "tendonN" with a free number N."""
+        given = {self._of.name("tendon", index) for index in range(self._model.ntendon)}
+        free = (f"tendon{number}" for number in itertools.count(1) if f"tendon{number}" not in given)
+        unnamed = sum(not self._of.name("tendon", index) for index in range(tendon))
+        return self._of.name("tendon", tendon) or next(itertools.islice(free, unnamed, None))
 
     def read(self, motors: Mapping[int, tuple[tuple[str, float], ...]]) -> Iterator[Spring | CustomForce]:
         """Yield springs and forces of the tendons; what cannot be read is added to the errors of the file.

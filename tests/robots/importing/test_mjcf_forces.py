@@ -119,6 +119,13 @@ def test_a_motor_pulls_its_tendon_as_in_mujoco(write_mjcf: Write) -> None:
     np.testing.assert_allclose(sim.state.v, data.qvel, atol=1e-7)
 
 
+def test_tendons_without_a_name_have_different_ones(write_mjcf: Write) -> None:
+    each = '<fixed {} stiffness="1"><joint joint="j" coef="1"/></fixed>'
+    tendons = "".join(each.format(name) for name in ("", 'name="tendon1"', ""))
+    mechanism = build(write_mjcf(arm(f"<tendon>{tendons}</tendon>")), contacts="ignore")
+    assert [force.name for force in mechanism.forces] == ["tendon2", "tendon1", "tendon3"]
+
+
 def test_a_straight_tendon_of_constant_length_is_a_distance(write_mjcf: Write) -> None:
     tendon = '<spatial name="rod"><site site="end"/><site site="on"/></spatial>'
     after = f'<tendon>{tendon}</tendon><equality><tendon name="held" tendon1="rod" polycoef="0.1 0 0 0 0"/></equality>'
