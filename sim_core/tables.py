@@ -74,15 +74,17 @@ class Misfit(NamedTuple):
 
     key   dotted key of the wrong value; "" for the whole table
     text  text of the message after the key, such as "is 3; it must be text"
+    of    what joins the two: " " if the text is about the value of the key, ": " if it is about a key in the table
     """
 
     key: str
     text: str
+    of: str = " "
 
     def __str__(self) -> str:
-        if self.text.startswith("unknown key"):
-            return f"{self.key}: {self.text}" if self.key else self.text
-        return f"{self.key or WHOLE} {self.text}"
+        if self.of == " ":
+            return f"{self.key or WHOLE} {self.text}"
+        return f"{self.key}{self.of}{self.text}" if self.key else self.text
 
 
 def misfit(data: object, kind: Any, first: Mapping[str, int] | None = None, at: str = "") -> Misfit | None:
@@ -179,7 +181,7 @@ def _wrong_table(data: object, kind: inspect.StructType, at: str, first: Mapping
         return _mismatch(at, data, kind)
     fields = {field.encode_name: field for field in kind.fields}
     if kind.forbid_unknown_fields and (unknown := [key for key in data if key not in fields]):
-        return Misfit(at, unknown_key(unknown[0], fields))
+        return Misfit(at, unknown_key(unknown[0], fields), ": ")
     if missing := [name for name, field in fields.items() if field.required and name not in data]:
         return Misfit(at, f"lacks the key {missing[0]!r}; give it {article(fields[missing[0]].type)}")
     hints = {field.encode_name: field.type for field in fields_of(kind.cls)}
@@ -251,8 +253,15 @@ def _mismatch(at: str, data: object, kind: inspect.Type, hint: str = "") -> Misf
     wanted = article(kind)
     if not _all_finite(data):
         wanted = wanted.replace("number", "finite number", 1)
-    verb = "choose" if wanted.startswith("one of") else "it must be"
+    verb = "choose" if _is_choice(kind) else "it must be"
     return Misfit(at, f"is {_shown(data)}; {verb} {wanted}{hint}")
+
+
+def _is_choice(kind: inspect.Type) -> bool:
+    """Whether the permitted values of a type are words."""
+    kinds = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+    first = next((one for one in kinds if not isinstance(one, inspect.NoneType)), kind)
+    return isinstance(first, inspect.LiteralType | inspect.EnumType)
 
 
 def article(kind: inspect.Type) -> str:

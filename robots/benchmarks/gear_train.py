@@ -90,7 +90,7 @@ def _shapes(name: str) -> tuple[Shape, ...]:
     """
     if name == "arm":
         return (Shape(kind="line", points=(-AXIS_DISTANCE, 0.0, 0.0, AXIS_DISTANCE, 0.0, 0.0)),)
-    if name.startswith("pin"):
+    if name in ("pin_a", "pin_b"):
         return (Shape(kind="cylinder", size=(2e-3, 5e-3)),)
     teeth = {"ring": SUN_TEETH + 2 * PLANET_TEETH, "sun": SUN_TEETH}.get(name, PLANET_TEETH)
     radius = teeth * MODULE  # the stated axis distance makes the pitch radius one module per tooth

@@ -86,7 +86,8 @@ def module_with_tables(
     for name, lookups in uses.items():
         symbol = symbol_name(*name.split("."))
         rows = [(f"place_{number[x]}", f"table_{number[x]}", tables[x][1].shape) for x in lookups]
-        own = [x for x in functions[name].name_in() if x != LIFTED and not x.startswith("row_")]
+        looked_up = {LIFTED, *[f"row_{x}" for x in lookups]}
+        own = [x for x in functions[name].name_in() if x not in looked_up]
         parts.append(wrapper_ir(symbol, f"{symbol}_inner", len(own), rows))
     return "\n\n".join(parts) + "\n"
 

@@ -63,7 +63,7 @@ def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndar
     if stepper.adaptive:
         return
     found: dict[bool, list[tuple[float, str]]] = {}  # {whether it is a contact: [(largest step, ms, warning)]}
-    for what, unit, rate, damping in _rates(system, q):
+    for what, is_contact, unit, rate, damping in _rates(system, q):
         steps = []
         for pole, does in (
             (complex(0.0, rate), f"swings at {rate:.4g} rad/s"),
@@ -78,7 +78,7 @@ def too_fast_impacts(system: System, stepper: Stepper, step_s: float, q: np.ndar
                 )
                 steps.append((most, line))
         if steps:
-            found.setdefault(what.startswith("contact "), []).append(min(steps))
+            found.setdefault(is_contact, []).append(min(steps))
     for is_contact, each in found.items():
         more, of = len(each) - 1, "contact" if is_contact else "stop"
         others = f"; {more} more {of}{'s are' if more > 1 else ' is'} not resolved either" if more else ""
@@ -113,7 +113,7 @@ def _too_fast_friction(system: System, stepper: Stepper, step_s: float, q: np.nd
         )
 
 
-def _rates(system: System, q: np.ndarray) -> Iterator[tuple[str, str, float, float]]:
+def _rates(system: System, q: np.ndarray) -> Iterator[tuple[str, bool, str, float, float]]:
     """Yield (name, unit of the impact speed, circular frequency in rad/s, damping rate in 1/s) for each joint stop and
     sphere contact.
 
@@ -132,19 +132,19 @@ def _rates(system: System, q: np.ndarray) -> Iterator[tuple[str, str, float, flo
         inertia = 1.0 / mobility[(index := system.joint_names.index(joint.name)), index]
         law = value_of(joint.stops.stiffness), joint.stops.exponent, inertia
         damping = damping_rate(*law, value_of(joint.stops.dissipation))
-        yield f"the stop of joint {joint.name!r}", f"{joint.unit}/s", impact_rate(*law), damping
+        yield f"the stop of joint {joint.name!r}", False, f"{joint.unit}/s", impact_rate(*law), damping
     for name, inertia in least_inertias_of_rotation(system, q).items():
         stops = mechanism.joint(name).stops
         if stops is not None:
             law = value_of(stops.stiffness), stops.exponent, inertia
             damping = damping_rate(*law, value_of(stops.dissipation))
-            yield f"the stop of joint {name!r}", "rad/s", impact_rate(*law), damping
+            yield f"the stop of joint {name!r}", False, "rad/s", impact_rate(*law), damping
     masses = effective_masses(mechanism, q) if mechanism.contacts else {}
     for contact in mechanism.contacts:
         if np.isfinite(mass := masses[contact.name]) and contact.stiffness is not None:
             law = value_of(contact.stiffness), contact.exponent, mass
             damping = damping_rate(*law, value_of(contact.dissipation))
-            yield f"contact {contact.name!r}", "m/s", impact_rate(*law), damping
+            yield f"contact {contact.name!r}", True, "m/s", impact_rate(*law), damping
 
 
 def least_inertias_of_rotation(system: System, q: np.ndarray) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +15,23 @@ from sim_core.spatial import axis_and_angle, conjugate, quaternion_product, rota
 Value = Callable[[Number], float]
 
 
-def joint_shares(joint: Joint, position: float, slope: float, rate: float, value: Value) -> Iterator[tuple[str, float]]:
-    """Yield (name, contribution to a mode) for the spring, friction and stop of one joint.
+class Share(NamedTuple):
+    """Contribution of an element of the mechanism to a mode, see `joint_shares`.
+
+    stores     whether the contribution is a stiffness; otherwise it is a damping, or an effect of the motion
+    is_impact  whether the element is a stop or contact, which the next impact may load more
+    is_beam    whether the element is a beam
+    """
+
+    element: str
+    size: float
+    stores: bool = False
+    is_impact: bool = False
+    is_beam: bool = False
+
+
+def joint_shares(joint: Joint, position: float, slope: float, rate: float, value: Value) -> Iterator[Share]:
+    """Yield the contribution to a mode of the spring, friction and stop of one joint.
 
     The element with the largest contribution is the one that makes the mode fast. For a mode with the eigenvalue lambda
     and the shape x (n_q,), |lambda|^2 x' M x is a sum of stiffness and damping terms, where M is the mass matrix. The
@@ -29,24 +45,24 @@ def joint_shares(joint: Joint, position: float, slope: float, rate: float, value
     square, name = slope**2, f"joint {joint.name!r}"
     if (spring := joint.spring) is not None:
         stiffness = value(spring.stiffness) + 3.0 * value(spring.cubic) * (position - value(spring.rest)) ** 2
-        yield f"the spring of {name}", stiffness * square
+        yield Share(f"the spring of {name}", stiffness * square, stores=True)
     if (friction := joint.friction) is not None:
         most = value(friction.coulomb if friction.static is None else friction.static)
         if friction.bristle_stiffness is None:
-            yield f"the friction of {name}", most / value(friction.smoothing_velocity) * square * rate
+            yield Share(f"the friction of {name}", most / value(friction.smoothing_velocity) * square * rate)
         else:
             stiffness = value(friction.bristle_stiffness) + value(friction.bristle_damping) * rate
-            yield f"the friction of {name}", stiffness * square
+            yield Share(f"the friction of {name}", stiffness * square)
     if (stops := joint.stops) is not None:
         depth = abs(position - limited(joint, position))
         stiffness = stops.exponent * value(stops.stiffness) * depth ** (stops.exponent - 1.0) if depth > 0.0 else 0.0
-        yield f"the stop of {name}", stiffness * square
+        yield Share(f"the stop of {name}", stiffness * square, stores=True, is_impact=True)
 
 
 def oriented_shares(
     joint: Joint, poses: list[np.ndarray], rates: np.ndarray, curve: float, rate: float, value: Value
-) -> Iterator[tuple[str, float]]:
-    """Yield (name, contribution to a mode) for the spring, stop and damping of a spherical or free joint.
+) -> Iterator[Share]:
+    """Yield the contribution to a mode of the spring, stop and damping of a spherical or free joint.
 
     A mode has the eigenvalue lambda and the shape x (n_q,). The contributions are those defined in `joint_shares`. They
     are computed by central differences with the coordinates q - curve x, q and q + curve x.
@@ -68,23 +84,22 @@ def oriented_shares(
         squares = [
             [float(part @ part) for part in (rotation_vector(quaternion_product(back, pose[3:])), pose[:3] - point)]
             for pose in poses
-            for point in (np.array(spring.rest_point) if joint.kind == "free" else pose[:3],)
+            for point in (np.array(spring.rest_point) if joint.slides else pose[:3],)
         ]
-        yield (
-            f"the spring of {name}",
-            curvature([sum(0.5 * k * d + 0.25 * cubic * d * d for d in both) for both in squares]),
-        )
+        energies = [sum(0.5 * k * d + 0.25 * cubic * d * d for d in both) for both in squares]
+        yield Share(f"the spring of {name}", curvature(energies), stores=True)
     if (stops := joint.stops) is not None and joint.upper is not None:
         depths = [max(float(axis_and_angle(pose[3:])[1]) - joint.upper, 0.0) for pose in poses]
         k, n = value(stops.stiffness), stops.exponent
-        yield f"the stop of {name}", curvature([k * depth ** (n + 1.0) / (n + 1.0) for depth in depths])
-    yield f"the damping of {name}", value(joint.damping) * float(rates @ rates) * rate
+        energies = [k * depth ** (n + 1.0) / (n + 1.0) for depth in depths]
+        yield Share(f"the stop of {name}", curvature(energies), stores=True, is_impact=True)
+    yield Share(f"the damping of {name}", value(joint.damping) * float(rates @ rates) * rate)
 
 
 def contact_shares(
     contact: SphereContact, apart: list[np.ndarray], curve: float, rate: float, value: Value
-) -> Iterator[tuple[str, float]]:
-    """Yield (name, contribution to a mode) for the normal force and the friction of one sphere contact.
+) -> Iterator[Share]:
+    """Yield the contribution to a mode of the normal force and the friction of one sphere contact.
 
     A mode has the eigenvalue lambda and the shape x (n_q,). The contributions are those defined in `joint_shares`. They
     are computed by central differences between the coordinates q - curve x, q and q + curve x.
@@ -99,10 +114,11 @@ def contact_shares(
     k, n = value(contact.stiffness), contact.exponent
     depths = [contact.depth(at) for at in apart]
     stored = [k * max(depth, 0.0) ** (n + 1.0) / (n + 1.0) for depth in depths]
-    yield f"contact {contact.name!r}", abs(stored[0] - 2.0 * stored[1] + stored[2]) / curve**2
+    stiffness = abs(stored[0] - 2.0 * stored[1] + stored[2]) / curve**2
+    yield Share(f"contact {contact.name!r}", stiffness, stores=True, is_impact=True)
     pressed, slide = k * max(depths[1], 0.0) ** n, float(np.linalg.norm(apart[2] - apart[0])) / (2.0 * curve)
     slope = value(contact.friction) * pressed / value(contact.slip_velocity)
-    yield f"the friction of contact {contact.name!r}", slope * slide**2 * rate
+    yield Share(f"the friction of contact {contact.name!r}", slope * slide**2 * rate, is_impact=True)
 
 
 def limited(joint: Joint, position: float) -> float:

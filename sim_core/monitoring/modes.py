@@ -20,7 +20,7 @@ from sim_core.integrators.workspace import Workspace
 from sim_core.mechanism.contacts import SphereContact
 from sim_core.mechanism.description import GROUND, Number, Spring
 from sim_core.mechanism.quantities import CapturedParameter, Tunable
-from sim_core.monitoring.joint_shares import contact_shares, joint_shares, oriented_shares
+from sim_core.monitoring.joint_shares import Share, contact_shares, joint_shares, oriented_shares
 from sim_core.spatial import quaternion_of_step, quaternion_product
 from sim_core.stabilization.stabilizers import largest_step
 from sim_core.system import System
@@ -156,7 +156,7 @@ class FastestMode:
         if all(departure(self._stepper, pole, self._step_s) <= 1.0 for pole in fast):
             return None
         values, vectors = np.linalg.eig(A)
-        failing: list[tuple[complex, str, float]] = []
+        failing: list[tuple[complex, Share, float]] = []
         for k in np.argsort(-np.abs(values), kind="stable"):
             pole, shape = complex(values[k]), free @ vectors[: free.shape[1], k]
             if abs(pole) * self._step_s <= RESOLVED:
@@ -164,7 +164,7 @@ class FastestMode:
             if pole.imag >= 0.0 and (found := departure(self._stepper, pole, self._step_s)) > 1.0:
                 element = self._element(pole, shape)
                 # a beam's highest modes come from its discretization: numerical damping of them does no harm
-                if found == math.inf or not element.startswith("beam "):
+                if found == math.inf or not element.is_beam:
                     failing.append((pole, element, found))
         if not failing:
             return None
@@ -202,7 +202,7 @@ class FastestMode:
     # -- elements that determine a mode -------------------------------------------------------------------------------
 
     def _report(
-        self, pole: complex, element: str, found: float, where: str, failing: Sequence[complex] = ()
+        self, pole: complex, share: Share, found: float, where: str, failing: Sequence[complex] = ()
     ) -> StepTooLarge:
         stepper, step, name = self._stepper, self._step_s, self._system.mechanism.name
         rate = abs(pole)
@@ -218,26 +218,27 @@ class FastestMode:
             else "is not resolved"
         )
         line = (
-            f"the fastest mode of {name!r}{where}, {what} by {element}, {fate} with {stepper.name} at "
+            f"the fastest mode of {name!r}{where}, {what} by {share.element}, {fate} with {stepper.name} at "
             f"{1e3 * step:.4g} ms; use a step of at most {1e3 * most:.3g} ms"
-            + (", and a smaller one for harder impacts" if "contact " in element or "stop " in element else "")
+            + (", and a smaller one for harder impacts" if share.is_impact else "")
         )
-        return StepTooLarge(rate, element, most, line)
+        return StepTooLarge(rate, share.element, most, line)
 
-    def _element(self, pole: complex, shape: np.ndarray) -> str:
-        """Name of the part of the mechanism with the largest contribution to a mode, see `_shares`.
+    def _element(self, pole: complex, shape: np.ndarray) -> Share:
+        """Share of the part of the mechanism with the largest contribution to a mode, see `_shares`.
 
         pole, shape  eigenvalue, 1/s, and shape (n_q,) of the mode
         """
         x = np.real(shape * np.exp(-1j * np.angle(shape[np.argmax(np.abs(shape))])))
         x /= float(np.abs(x).max()) or 1.0
         if self._is_state[most := int(np.argmax(np.abs(x)))]:
-            return self._state_label(self._system.coordinate_names[most])
-        shares = dict(self._shares(x, abs(pole)))
+            return Share(self._state_label(self._system.coordinate_names[most]), 0.0)
+        shares = list(self._shares(x, abs(pole)))
         if forces := self._system.mechanism.forces:  # what no other element explains
-            rest = abs(pole) ** 2 * self._kinetic(x) - sum(shares.values())
-            shares[f"force{'s' * (len(forces) > 1)} {', '.join(repr(force.name) for force in forces)}"] = rest
-        return max(shares, key=lambda name: shares[name]) if shares else "its inertia"
+            rest = abs(pole) ** 2 * self._kinetic(x) - sum(share.size for share in shares)
+            names = ", ".join(repr(force.name) for force in forces)
+            shares.append(Share(f"force{'s' * (len(forces) > 1)} {names}", rest))
+        return max(shares, key=lambda share: share.size) if shares else Share("its inertia", 0.0)
 
     def _state_label(self, name: str) -> str:
         """Label, for a message, of the joint friction or custom force to which a first-order state belongs."""
@@ -247,8 +248,8 @@ class FastestMode:
         force, _, state = name.partition(".")
         return f"state {state!r} of force {force!r}"
 
-    def _shares(self, x: np.ndarray, rate: float) -> Iterator[tuple[str, float]]:
-        """Yield (name, contribution to rate^2 x' M x) for each element of the mechanism, with the mass matrix M.
+    def _shares(self, x: np.ndarray, rate: float) -> Iterator[Share]:
+        """Yield the contribution to rate^2 x' M x of each element of the mechanism, with the mass matrix M.
 
         x     shape of a mode (n_q,)
         rate  absolute value of the mode's eigenvalue, 1/s
@@ -265,19 +266,19 @@ class FastestMode:
             slope = (l_plus - l_minus) / (2.0 * curve)
             damping = self._value(spring.damping) * slope**2 * rate
             stored += stiffness
-            yield f"spring {spring.name!r}", abs(stiffness)
-            yield f"the damper of spring {spring.name!r}", abs(damping)
+            yield Share(f"spring {spring.name!r}", abs(stiffness))
+            yield Share(f"the damper of spring {spring.name!r}", abs(damping))
         self._q[:], self._v[:] = w.q, x
         self._measure()
         for joint, slope in zip(mechanism.moving_joints, self._rates, strict=True):
-            yield f"the damping of joint {joint.name!r}", self._value(joint.damping) * float(slope) ** 2 * rate
+            yield Share(f"the damping of joint {joint.name!r}", self._value(joint.damping) * float(slope) ** 2 * rate)
         for joint, position, slope in zip(mechanism.moving_joints, self._positions, self._rates, strict=True):
-            for element, share in joint_shares(joint, float(position), float(slope), rate, self._value):
-                stored += 0.0 if element.startswith("the friction") else share
-                yield element, abs(share)
-        for element, share in self._oriented_shares(x, rate):
-            stored += 0.0 if element.startswith("the damping") else share
-            yield element, abs(share)
+            for share in joint_shares(joint, float(position), float(slope), rate, self._value):
+                stored += share.size if share.stores else 0.0
+                yield share._replace(size=abs(share.size))
+        for share in self._oriented_shares(x, rate):
+            stored += share.size if share.stores else 0.0
+            yield share._replace(size=abs(share.size))
         self._v[:] = 0.0
         potentials = [end[0] for _, end in sorted(ends.items())]
         for beam in mechanism.beams:
@@ -286,20 +287,20 @@ class FastestMode:
             part = x[first : first + model.n]
             bent = float(part @ model.K @ part)
             stored += bent
-            yield f"beam {beam.name!r}", abs(bent)
+            yield Share(f"beam {beam.name!r}", abs(bent), is_beam=True)
         for contact in mechanism.contacts:
             apart = [self._apart(w.q + sign * curve * x, contact) for sign in (-1.0, 0.0, 1.0)]
-            for element, share in contact_shares(contact, apart, curve, rate, self._value):
-                stored += 0.0 if element.startswith("the friction") else share
-                yield element, share
+            for share in contact_shares(contact, apart, curve, rate, self._value):
+                stored += share.size if share.stores else 0.0
+                yield share
         weight = (potentials[0] - 2.0 * potentials[1] + potentials[2]) / curve**2 - stored
         yield from self._loads(x)
-        yield f"gravity on {self._mover(x)}", abs(weight)
+        yield Share(f"gravity on {self._mover(x)}", abs(weight))
         # the remainder comes from the motion itself: centrifugal and gyroscopic terms
-        yield f"the motion of {self._mover(x)}", 0.5 * self._kinetic(x) * self._speed(x) ** 2
+        yield Share(f"the motion of {self._mover(x)}", 0.5 * self._kinetic(x) * self._speed(x) ** 2)
 
-    def _oriented_shares(self, x: np.ndarray, rate: float) -> Iterator[tuple[str, float]]:
-        """Yield (name, contribution to a mode of shape x) for the springs, dampers and stops of spherical and
+    def _oriented_shares(self, x: np.ndarray, rate: float) -> Iterator[Share]:
+        """Yield the contribution to a mode of shape x of the springs, dampers and stops of spherical and
         free joints.
 
         x     shape of the mode (n_q,)
@@ -317,12 +318,12 @@ class FastestMode:
             poses = []
             for sign in (-1.0, 0.0, 1.0):
                 q = self._w.q[block] + sign * ON_CURVE * x[block]
-                place = q[:3] if joint.kind == "free" else np.zeros(3)
+                place = q[:3] if joint.slides else np.zeros(3)
                 poses.append(np.concatenate([place, quaternion_product(start, quaternion_of_step(q[-3:]))]))
             yield from oriented_shares(joint, poses, x[block], ON_CURVE, rate, self._value)
 
-    def _loads(self, x: np.ndarray) -> Iterator[tuple[str, float]]:
-        """Yield (name, contribution to a mode of shape x) for joint loads and actuator efforts.
+    def _loads(self, x: np.ndarray) -> Iterator[Share]:
+        """Yield the contribution to a mode of shape x of joint loads and actuator efforts.
 
         A constant load or effort acts like a stiffness if the Jacobian from coordinate velocities to the joint velocity
         depends on q.
@@ -336,10 +337,11 @@ class FastestMode:
         slopes = np.abs(moved[1.0] - moved[-1.0]) / (2.0 * ON_CURVE)
         names = [joint.name for joint in mechanism.moving_joints]
         for joint, slope in zip(mechanism.moving_joints, slopes, strict=True):
-            yield f"the load of joint {joint.name!r}", abs(self._value(joint.load)) * float(slope)
+            yield Share(f"the load of joint {joint.name!r}", abs(self._value(joint.load)) * float(slope))
         for actuator, u in zip(mechanism.actuators, w.u, strict=True):
             if actuator.joint:
-                yield f"actuator {actuator.name!r}", abs(float(u)) * float(slopes[names.index(actuator.joint)])
+                size = abs(float(u)) * float(slopes[names.index(actuator.joint)])
+                yield Share(f"actuator {actuator.name!r}", size)
 
     def _ends(self, q: np.ndarray) -> tuple[float, list[float]]:
         """Potential energy of the mechanism, J, and lengths of the springs, m, at q."""
@@ -394,7 +396,7 @@ class FastestMode:
     def _mover(self, x: np.ndarray) -> str:
         """Label of the joint (joint coordinates) or body (absolute coordinates) that moves most in the mode shape x."""
         coordinate = self._system.coordinate_names[int(np.argmax(np.abs(x)))]
-        if self._system.mechanism.coordinates == "joint":
+        if self._system.mechanism.has_joint_coordinates:
             return f"joint {coordinate.partition('.')[0]!r}"
         return f"body {coordinate.rpartition('.')[0]!r}"
 
