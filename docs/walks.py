@@ -56,11 +56,11 @@ CONSTRAINT = Walk(
     "constraint_to_machine_code",
     "From a constraint to machine code",
     (
-        Step(DESCRIPTION, "sim_core.mechanism.description:Distance", "names and numbers"),
+        Step(DESCRIPTION, "sim_core.mechanism.constraints:Distance", "names and numbers"),
         Step(DESCRIPTION, "sim_core.mechanism.validation:validate", "refuses what makes no sense"),
         Step(DESCRIPTION, "sim_core.system:assemble", "loads the kernels of an earlier start, or:"),
         Step(SYMBOLS, "sim_core.derivation.equations:derive", "all kernels of a mechanism"),
-        Step(SYMBOLS, "sim_core.derivation.constraints:rows_of", "Phi of one constraint"),
+        Step(SYMBOLS, "sim_core.mechanism.constraints:Distance.rows", "Phi of one constraint"),
         Step(SYMBOLS, "sim_core.derivation.constraints:rows_for", "J and gamma by differentiation"),
         Step(SYMBOLS, "sim_core.derivation.solving.constrained:factorize_constrained", "M, S = J M⁻¹ J' without loops"),
         Step(SYMBOLS, "sim_core.derivation.making:KernelMaker.add", "one function for each kernel"),

@@ -199,7 +199,7 @@ def step_of(params: SwingPlannerParams, mechanism: Mechanism) -> float:
 
 def joints_of(mechanism: Mechanism) -> list[str]:
     """Names of the joints that are not fixed."""
-    return [joint.name for joint in mechanism.joints if joint.kind != "fixed"]
+    return [joint.name for joint in mechanism.joints if not joint.is_fixed]
 
 
 def measurement(state: RobotState) -> Measured:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from sim_core.mechanism import Joint, JointStops, Mechanism, dissipation_for, stiffness_for
-from sim_core.mechanism.joints import ORIENTED
 from sim_core.mobility import inverse_of, mass_matrix_at, moving_bodies, rounded
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -66,7 +65,7 @@ def mobilities(mechanism: Mechanism) -> list[Array]:
 
     Spherical and free joints keep their orientation.
     """
-    turning = np.array([joint.kind in ORIENTED for joint in mechanism.joints for _ in joint.coordinates])
+    turning = np.array([joint.is_oriented for joint in mechanism.joints for _ in joint.coordinates])
     n = len(turning)
     moves = np.random.default_rng(1).uniform(-1.0, 1.0, (SAMPLES, n))
     q = np.array(mechanism.initial_q[:n]) + np.vstack([np.zeros(n), np.where(turning, 0.0, moves)])
@@ -82,6 +81,6 @@ def _mobility(joint: Joint, mobility: Array, end: int) -> float:
     mobility  inverse (n, n) of the mass matrix
     end       index after the joint's last coordinate
     """
-    if joint.kind not in ORIENTED:
+    if not joint.is_oriented:
         return float(mobility[end - 1, end - 1])
     return float(np.linalg.eigvalsh(mobility[end - 3 : end, end - 3 : end])[-1])

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim_core.errors import InvalidMechanism, InvalidRequest, StartWarning
-from sim_core.mechanism.beams import BeamContact
 from sim_core.mechanism.checks.angles import implausible_angles
-from sim_core.mechanism.checks.masses import singular_mass
+from sim_core.mechanism.checks.inertias import singular_mass
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.quantities import Vector3, value_of
 from sim_core.mobility import effective_masses
 from sim_core.start import ROUNDING, exceeds_rounding, start_line, violated_at

@@ -133,7 +133,7 @@ class DrivenDynamics:
 
     def __init__(self, system: System, q: np.ndarray | None = None) -> None:
         mechanism = system.mechanism
-        if mechanism.coordinates != "joint" or system.n_q != len(system.joint_names):
+        if not mechanism.has_joint_coordinates or system.n_q != len(system.joint_names):
             raise ValueError(
                 f"{mechanism.name!r} does not have joint coordinates with one coordinate per joint; "
                 'build it with coordinates="joint"'

@@ -19,7 +19,7 @@ import numpy as np
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.description import GROUND, Body, Joint, Mechanism, Number
 from sim_core.mechanism.quantities import value_of
-from sim_core.spatial import cross, perpendicular_axes, rotation_about
+from sim_core.spatial import cross, rotation_about
 
 Array = Any  # numpy array or casadi SX
 AT_REST = np.zeros(3)
@@ -107,7 +107,7 @@ def postures(mechanism: Mechanism, q: Array) -> dict[str, Posture]:
     The postures are computed from the base to the end-effectors. Raises InvalidMechanism if the mechanism is not in
     joint coordinates, or if it has a spherical or free joint.
     """
-    if mechanism.coordinates != "joint":
+    if not mechanism.has_joint_coordinates:
         raise InvalidMechanism(
             f"mechanism {mechanism.name!r} is not in joint coordinates, which joint loads need; build it with "
             "coordinates='joint'"
@@ -216,12 +216,10 @@ def efforts(moving: Mapping[str, BodyMotion], loads: Mapping[str, JointLoad]) ->
     found: list[Array] = []
     for body, motion in moving.items():
         joint = motion.posture.joint
-        if joint.kind == "fixed":
-            continue
         R, slide = motion.posture.R_PB, motion.posture.slide
         force, torque = R @ loads[body].force, R @ loads[body].torque
-        found += [_dot(axis, force) for axis in _slides_of(joint)]
-        if joint.kind in ("revolute", "planar"):
+        found += [_dot(axis, force) for axis in joint.slides]
+        if joint.turns:
             about = torque if slide is None else torque - cross(slide, force)
             found.append(_dot(joint.axis, about))
     return found
@@ -238,10 +236,6 @@ def inertia_of(body: Body) -> np.ndarray:
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
-def _slides_of(joint: Joint) -> tuple[tuple[float, float, float], ...]:
-    return {"prismatic": (joint.axis,), "planar": perpendicular_axes(joint.axis)}.get(joint.kind, ())
-
-
 def _per_joint(mechanism: Mechanism, values: Array) -> Iterable[tuple[Joint, Array | None, Array | None]]:
     """Yield (joint, translation, rotation) for each joint, from `values` with one number per coordinate.
 
@@ -251,10 +245,10 @@ def _per_joint(mechanism: Mechanism, values: Array) -> Iterable[tuple[Joint, Arr
     at = 0
     for joint in mechanism.joints:
         along = about = None
-        for axis in _slides_of(joint):
+        for axis in joint.slides:
             part = np.array(axis) * values[at]
             along, at = part if along is None else along + part, at + 1
-        if joint.kind in ("revolute", "planar"):
+        if joint.turns:
             about, at = values[at], at + 1
         yield joint, along, about
 

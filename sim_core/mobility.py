@@ -17,9 +17,9 @@ import numpy as np
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.contacts import SphereContact
 from sim_core.mechanism.description import GROUND, Body, Joint, Mechanism
-from sim_core.mechanism.joints import ORIENTED, stiffness_for
+from sim_core.mechanism.joints import stiffness_for
 from sim_core.mechanism.quantities import value_of
-from sim_core.spatial import perpendicular_axes, rotation_from_quaternion
+from sim_core.spatial import rotation_from_quaternion
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 STEP = 1e-5  # s: step of central differences along a motion
@@ -76,8 +76,7 @@ def _moving_child(joint: Joint, parent: MovingBody, q: Array, at: int) -> Moving
     q   (..., n_j) positions of this joint alone
     at  index of the joint's first coordinate among all coordinates
     """
-    slides = {"prismatic": (joint.axis,), "planar": perpendicular_axes(joint.axis), "free": tuple(np.eye(3))}
-    directions = [parent.R @ np.array(axis) for axis in slides.get(joint.kind, ())]
+    directions = [parent.R @ np.array(axis) for axis in joint.slides]
     arm = parent.R @ np.array(joint.parent_point)
     for number, direction in enumerate(directions):
         arm = arm + q[..., number, None] * direction
@@ -85,11 +84,11 @@ def _moving_child(joint: Joint, parent: MovingBody, q: Array, at: int) -> Moving
     for number, direction in enumerate(directions):
         Jv[..., at + number] = direction
     first = at + len(directions)
-    if joint.kind in ("revolute", "planar"):
+    if joint.turns:
         Jw[..., first] = R @ np.array(joint.axis)
         R = R @ _rotations(joint.axis, q[..., -1])
     R = R @ np.array(joint.rotation)
-    if joint.kind in ORIENTED:
+    if joint.is_oriented:
         e = np.array(joint.quaternion, dtype=float)
         R = R @ np.asarray(rotation_from_quaternion(e / np.linalg.norm(e)))
         Jw[..., first : first + 3] = R
@@ -149,7 +148,7 @@ def _armatures(mechanism: Mechanism, n: int) -> Array:
     for joint in mechanism.joints:
         size = len(joint.coordinates)
         at += size
-        armed = size if joint.kind in ORIENTED else min(size, 1)  # in a planar joint, the rotation alone
+        armed = size if joint.is_oriented else min(size, 1)  # in a planar joint, the rotation alone
         diagonal[at - armed : at] += value_of(joint.armature)
     return np.diag(diagonal)
 
@@ -170,7 +169,7 @@ def effective_masses(mechanism: Mechanism, q: Array | None = None) -> dict[str, 
     the contact.
     """
     start = np.array(mechanism.initial_q if q is None else q, dtype=float)
-    if mechanism.coordinates == "absolute":
+    if mechanism.has_body_coordinates:
         mobilities = {body.name: _free_mobility(body) for body in mechanism.bodies}
         return {
             contact.name: _effective(
@@ -180,7 +179,7 @@ def effective_masses(mechanism: Mechanism, q: Array | None = None) -> dict[str, 
             )
             for contact in mechanism.contacts
         }
-    if mechanism.coordinates == "absolute_angle":
+    if not mechanism.has_joint_coordinates:
         start = _relative_angles(mechanism, start)
     bodies = moving_bodies(mechanism, start)
     mobility = inverse_of(mass_matrix_at(mechanism, bodies))
@@ -230,7 +229,7 @@ def _free_mobility(body: Body) -> Any:
     acceleration of the point.
     """
     mass, inertia = value_of(body.mass), _inertia(body)
-    planar = body.orientation == "planar"
+    planar = body.is_planar
     turning = np.diag([0.0, 0.0, 1.0]) if planar else np.eye(3)
     moving = np.diag([1.0, 1.0, 0.0]) if planar else np.eye(3)
     inverse = np.linalg.pinv(turning @ inertia @ turning, hermitian=True)
@@ -272,7 +271,7 @@ def with_contact_stiffness(mechanism: Mechanism) -> Mechanism:
             stiffness = rounded(stiffness_for(masses[contact.name], contact.exponent))
             contact = dataclasses.replace(contact, stiffness=stiffness)
         contacts.append(contact)
-    return dataclasses.replace(mechanism, contacts=tuple(contacts))
+    return mechanism.with_stiffness(tuple(contacts))
 
 
 def rounded(value: float) -> float:
@@ -287,7 +286,7 @@ def _relative_angles(mechanism: Mechanism, q: Array) -> Array:
     angle, found, index = {GROUND: 0.0}, [], 0
     for joint in mechanism.joints:
         angle[joint.child] = angle[joint.parent]
-        if joint.kind != "fixed":
+        if not joint.is_fixed:
             angle[joint.child] = float(q[index])
             found.append(angle[joint.child] - angle[joint.parent])
             index += 1

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sim_core.flexible.elements import beam_model, contact_model
-from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.description import (
     COORDINATES,
     GROUND,
@@ -30,8 +30,8 @@ from sim_core.mechanism.description import (
     Spring,
     UnitNorm,
 )
-from sim_core.mechanism.joints import ORIENTED
 from sim_core.mechanism.quantities import value_of
+from sim_core.spatial import perpendicular_axes
 
 
 @dataclass(frozen=True)
@@ -127,13 +127,13 @@ def frames_along(mechanism: Mechanism, q: np.ndarray, direction: np.ndarray) -> 
     Each beam has an entry too: a MovingFrame with the beam's coordinates in place of the position.
     """
     line = [Jet(x, d, 0.0) for x, d in zip(q, direction, strict=True)]
-    build = _absolute_frames if mechanism.coordinates == "absolute" else _joint_frames
+    build = _absolute_frames if mechanism.has_body_coordinates else _joint_frames
     first = len(line) - sum(beam.n_coordinates for beam in mechanism.beams)
     beams, start = {}, first
     for beam in mechanism.beams:
         beams[beam.name] = MovingFrame(_stack(line[start : start + beam.n_coordinates]), constant(np.eye(3)))
         start += beam.n_coordinates
-    if "partitioned" in mechanism.formulation:
+    if mechanism.is_partitioned:
         _add_dependent(mechanism, line, beams)
     return build(mechanism, line) | beams
 
@@ -179,7 +179,7 @@ def _absolute_frames(mechanism: Mechanism, line: list[Jet]) -> dict[str, MovingF
 
 
 def _oriented(body: Body, p: Jet, angles: list[Jet]) -> MovingFrame:
-    if body.orientation == "planar":
+    if body.is_planar:
         return MovingFrame(p, turn((0, 0, 1), angles[0]))
     if body.orientation == "zxz":
         return MovingFrame(p, turn((0, 0, 1), angles[0]) @ turn((1, 0, 0), angles[1]) @ turn((0, 0, 1), angles[2]))
@@ -196,24 +196,20 @@ def _quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _joint_frames(mechanism: Mechanism, line: list[Jet]) -> dict[str, MovingFrame]:
-    from sim_core.spatial import perpendicular_axes
-
     frames = {GROUND: MovingFrame(constant(np.zeros(3)), constant(np.eye(3)))}
-    if mechanism.coordinates == "absolute_angle":
+    if not mechanism.has_joint_coordinates:
         line = _relative_angles(mechanism, line)
     moving = iter(line)
     for joint in mechanism.joints:
         parent = frames[joint.parent]
-        slides = {"prismatic": (joint.axis,), "planar": perpendicular_axes(joint.axis), "free": np.eye(3)}
         p = parent.point(joint.parent_point)
-        for axis in slides.get(joint.kind, ()):
+        for axis in joint.slides:
             step = next(moving)
             along = np.array(axis)
             p = p + parent.R @ Jet(step.x * along, step.d * along, step.dd * along)
-        turns = joint.kind in ("revolute", "planar")
-        R = parent.R @ turn(joint.axis, next(moving)) if turns else parent.R
+        R = parent.R @ turn(joint.axis, next(moving)) if joint.turns else parent.R
         R = R @ constant(joint.rotation)
-        if joint.kind in ORIENTED:
+        if joint.is_oriented:
             R = R @ _orientation(joint, _stack([next(moving) for _ in range(3)]))
         frames[joint.child] = MovingFrame(p - R @ constant(joint.child_point), R)
     return frames
@@ -250,8 +246,8 @@ def _relative_angles(mechanism: Mechanism, line: list[Jet]) -> list[Jet]:
     zero = constant(0.0)
     angle, found, moving = {GROUND: zero}, [], iter(line)
     for joint in mechanism.joints:
-        angle[joint.child] = angle[joint.parent] if joint.kind == "fixed" else next(moving)
-        if joint.kind != "fixed":
+        angle[joint.child] = angle[joint.parent] if joint.is_fixed else next(moving)
+        if not joint.is_fixed:
             found.append(angle[joint.child] - angle[joint.parent])
     return found
 
@@ -269,18 +265,18 @@ def rows_along(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> Jet:
 def _named_rows(mechanism: Mechanism, frames: dict[str, MovingFrame]) -> list[tuple[str, Jet]]:
     """(name of the joint or constraint, jet of the row) of every constraint row."""
     named: list[tuple[str, Jet]] = []
-    if mechanism.coordinates == "absolute":
+    if mechanism.has_body_coordinates:
         for joint in mechanism.joints:
             named += [(joint.name, row) for row in _joint_rows(mechanism, joint, frames)]
         named += [
             (f"{b.name}.norm", frames[b.name].e @ frames[b.name].e - constant(1.0))  # type: ignore[operator]
             for b in mechanism.bodies
-            if b.orientation == "euler_parameters"
+            if b.has_euler_parameters
         ]
     for constraint in mechanism.constraints:
         if not isinstance(constraint, BeamContact):
             named += [(constraint.name, row) for row in _rows(constraint, frames)]
-        elif "partitioned" not in mechanism.formulation:
+        elif not mechanism.is_partitioned:
             named += [(constraint.name, row) for row in _contact_rows(mechanism, constraint, frames)]
     return named
 
@@ -317,14 +313,12 @@ def _rows(c: Any, frames: dict[str, MovingFrame]) -> list[Jet]:
 
 def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFrame]) -> list[Jet]:
     """Constraint rows of a joint from the joint's definition: points coincide, axes are aligned."""
-    from sim_core.spatial import perpendicular_axes
-
     parent, child = frames[joint.parent], frames[joint.child]
     gap = parent.point(joint.parent_point) - child.point(joint.child_point)
     e1, e2 = (np.array(e) for e in perpendicular_axes(joint.axis))
     R = np.array(joint.rotation)
     ends = [mechanism.body(name) for name in (joint.parent, joint.child) if name != GROUND]
-    planar = all(body.orientation == "planar" for body in ends)
+    planar = all(body.is_planar for body in ends)
 
     def dot(in_child: np.ndarray, in_parent: np.ndarray) -> Jet:
         return (child.R @ constant(R.T @ in_child)) @ (parent.R @ constant(in_parent))
@@ -333,13 +327,13 @@ def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFram
         return ((parent.R @ constant(axis)) @ gap).scaled(-1.0)
 
     axis = np.array(joint.axis)
-    if joint.kind == "fixed":
+    if joint.is_fixed:
         square = [dot(e1, e2)] if planar else [dot(axis, e1), dot(axis, e2), dot(e1, e2)]
         return [*(constant(e) @ gap for e in np.eye(3)[: 2 if planar else 3]), *square]
-    if joint.kind == "revolute":
+    if not joint.slides:
         meet = [constant(e) @ gap for e in np.eye(3)[: 2 if planar else 3]]
         return meet if planar else [*meet, dot(axis, e1), dot(axis, e2)]
-    if joint.kind == "prismatic":
+    if joint.is_length:
         if planar:
             across = e2 if abs(e1[2]) > 0.5 else e1
             return [offset(across), dot(across, axis)]
@@ -402,7 +396,7 @@ def _spin_change(c: SpinRelation, frames: dict[str, MovingFrame]) -> float:
 def _joint_rate(joint: Joint, frames: dict[str, MovingFrame]) -> float:
     parent, child = frames[joint.parent], frames[joint.child]
     axis = parent.R.x @ np.array(joint.axis)
-    if joint.kind == "prismatic":
+    if joint.is_length:
         gap = child.point(joint.child_point) - parent.point(joint.parent_point)
         return float(((parent.R @ constant(joint.axis)) @ gap).d)
     return float(axis @ (child.R.x @ child.angular_velocity() - parent.R.x @ parent.angular_velocity()))

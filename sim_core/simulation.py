@@ -42,8 +42,8 @@ from sim_core.integrators.workspace import (
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.quaternions import quaternions
 from sim_core.kernels.stepping import BoundLoop
-from sim_core.mechanism.checks.joints.orientations import turned_joint
-from sim_core.mechanism.pushes import push_names
+from sim_core.mechanism.checks.joints import turned_joint
+from sim_core.mechanism.quantities import push_names
 from sim_core.mechanism.validation import check_bounds, check_tunables, tuned, validate
 from sim_core.monitoring.constraint_gaps import ConstraintGaps
 from sim_core.monitoring.divergence import WHAT_ENDED, change_point_line, divergence, repetition, too_fast

@@ -125,7 +125,7 @@ def least_pivots(system: System, p: np.ndarray) -> np.ndarray:
     def rows(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return system.residual(0.0, q, rest, p)[0][:n_holonomic], system.terms(0.0, q, rest, None, p)[2]
 
-    prismatic = [joint.name for joint in mechanism.moving_joints if joint.kind == "prismatic"]
+    prismatic = [joint.name for joint in mechanism.moving_joints if joint.is_length]
     scale = coordinate_scales(system.coordinate_names, prismatic, mechanism.characteristic_length)
     norms = [row for row, name in enumerate(system.constraint_modes[0].row_names) if name.endswith(".norm")]
     pivots, sizes = [], []

@@ -49,6 +49,20 @@ def cross(a: Array, b: Array) -> Array:
     return vector(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
+def dot(a: Array, b: Array) -> Array:
+    """Scalar product of two vectors, of which one may be a sequence of numbers."""
+    library = library_of(a, b)
+    if library is np:
+        return np.dot(a, b)
+    return library.dot(*(x if library_of(x) is library else library.DM(x) for x in (a, b)))
+
+
+def column(entries: Sequence[Array]) -> Array:
+    """Column of scalars or columns."""
+    library = library_of(*entries)
+    return np.hstack(entries) if library is np else library.vertcat(*entries)
+
+
 def rotation_about(axis: tuple[float, float, float], angle: Array) -> Array:
     """Rotation matrix (3, 3) of a right-handed rotation by `angle`, rad, about a unit `axis` (Rodrigues' formula)."""
     library = library_of(angle)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from sim_core.mechanism.beams import BeamContact
-from sim_core.mechanism.description import Coincidence, Distance, Mechanism, Slider
+from sim_core.mechanism.description import Joint, Mechanism
 
 if TYPE_CHECKING:
     from sim_core.system import System
@@ -84,10 +83,9 @@ def _unit(mechanism: Mechanism, name: str, per_second: str) -> str:
     Returns " m" or " m/s" if all rows are lengths, otherwise "" or " per s".
     """
     owners = [item for item in (*mechanism.joints, *mechanism.constraints) if item.name == name]
-    planar = all(body.orientation == "planar" for body in mechanism.bodies)
+    planar = all(body.is_planar for body in mechanism.bodies)
     lengths = [
-        isinstance(item, Coincidence | Distance | Slider | BeamContact)
-        or (planar and getattr(item, "kind", "") == "revolute")
+        planar and item.turns and not item.slides if isinstance(item, Joint) else item.has_length_rows
         for item in owners
     ]
     return f" m{per_second}" if owners and all(lengths) else " per s" if per_second else ""

@@ -220,7 +220,7 @@ class System:
         number.
         """
         joints = len(self.mechanism.moving_joints)
-        if not size == joints != self.n_q or self.mechanism.coordinates != "absolute":
+        if not size == joints != self.n_q or not self.mechanism.has_body_coordinates:
             return ""
         return f'; {joints} joint coordinates are those of build("{self.mechanism.name}", coordinates="joint")'
 

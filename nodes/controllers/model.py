@@ -70,7 +70,7 @@ class ModelOfRobot:
         chosen = with_joint_coordinates(name, {**given, **params.parameters})
         self.mechanism = without_touch(build(name, **chosen))
         name, moving = self.mechanism.name, self.mechanism.moving_joints
-        if self.mechanism.coordinates != "joint":
+        if not self.mechanism.has_joint_coordinates:
             raise ValueError(
                 f"the model {name!r} is not in joint coordinates; choose joint coordinates with the model's "
                 "parameters, or use another robot"

@@ -181,7 +181,7 @@ def worst_case(
 
 def unsupported(mechanism: Mechanism) -> str:
     """Reason why the worst case of a robot cannot be computed; "" if it can."""
-    if mechanism.coordinates != "joint":
+    if not mechanism.has_joint_coordinates:
         return f"it has {mechanism.coordinates} coordinates; choose joint coordinates, if the robot has a choice"
     if mechanism.beams:
         return "it has beams"
@@ -192,7 +192,7 @@ def unsupported(mechanism: Mechanism) -> str:
     for each in driven:
         if each.effort_limit is None:
             return f"actuator {each.name!r} has no effort limit; add it to the model"
-        if mechanism.joint(each.joint).kind not in ("revolute", "prismatic"):
+        if len(mechanism.joint(each.joint).coordinates) != 1:
             return f"joint {each.joint!r} has several coordinates"
     return "" if driven else "no actuator drives a joint"
 

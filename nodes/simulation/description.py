@@ -18,9 +18,13 @@ from nodes.messages import (
     SpringDescription,
 )
 from sim_core.mechanism import JointRelation
-from sim_core.mechanism.beams import BeamContact, ContactForceOutput, DeflectionOutput
+from sim_core.mechanism.beams import ContactForceOutput, DeflectionOutput
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.outputs import (
+    AccelerometerOutput,
     ForceOutput,
+    ForceTorqueOutput,
+    GyroscopeOutput,
     HoldingOutput,
     JointOutput,
     PointOutput,
@@ -28,8 +32,8 @@ from sim_core.mechanism.outputs import (
     SurfaceForceOutput,
     VelocityOutput,
     names_of,
+    readings_of,
 )
-from sim_core.mechanism.sensors import AccelerometerOutput, ForceTorqueOutput, GyroscopeOutput, readings_of
 from sim_core.spatial import quaternions_from_rotations
 
 UNITS: dict[type, str] = {

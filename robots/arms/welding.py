@@ -29,7 +29,7 @@ def welded(bodies: Sequence[Body], joints: Sequence[Joint]) -> tuple[tuple[Body,
     for joint in joints:
         owner, at = places[joint.parent]
         point = plus(at, joint.parent_point)
-        if joint.kind != "fixed":
+        if not joint.is_fixed:
             moving.append(dataclasses.replace(joint, parent=owner, parent_point=point))
             owner, at = joint.child, ORIGIN
             members[owner] = []

@@ -14,8 +14,10 @@ from robots.parameters import ParameterInfo, require_choice, require_finite_numb
 from sim_core.errors import InvalidRequest
 from sim_core.flexible.elements import beam_model
 from sim_core.mechanism import Body, Joint, JointOutput, Mechanism, Shape, X, Y
-from sim_core.mechanism.beams import Beam, BeamContact, ContactForceOutput, DeflectionOutput
+from sim_core.mechanism.beams import Beam, ContactForceOutput, DeflectionOutput
 from sim_core.mechanism.checks.beams import check_beams
+from sim_core.mechanism.checks.types import check_fields
+from sim_core.mechanism.constraints import BeamContact
 
 UPPER_LENGTH, LOWER_LENGTH = 1.5, 1.0
 ARM_MASS, ARM_INERTIA = 20.0, 2.0
@@ -90,8 +92,10 @@ def lipinski_pendulum(
             "damping_ratio": damping_ratio,
         },
     }
-    check_beams(Mechanism(**{**described, "formulation": "schur"}), f"robot {name!r}")
-    q = _start(beam, gravity, angles, formulation.startswith("partitioned"))
+    given = Mechanism(**{**described, "formulation": "schur"})
+    check_fields(given, f"robot {name!r}")
+    check_beams(given, f"robot {name!r}")
+    q = _start(beam, gravity, angles, formulation not in ("schur", "augmented"))
     return Mechanism(**described, initial_q=q, initial_v=(0.0,) * len(q))
 
 

@@ -52,7 +52,7 @@ def charmie(
         else:
             bodies += links.arm_bodies(p.arm, branch)
             joints += links.arm_joints(p.arm, branch, body.name, links.arm_joint_names(branch))
-    moving = [joint.name for joint in joints if joint.kind != "fixed"]
+    moving = [joint.name for joint in joints if not joint.is_fixed]
     start = {"lift": lift_of_length(p, p.lift.start_length), "tilt": tilt_of_length(p, p.tilt.start_length)}
     tree = Mechanism(
         name="charmie",

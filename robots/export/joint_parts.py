@@ -41,7 +41,7 @@ def velocity_limits_left_out(mechanism: Mechanism, language: str) -> Iterator[st
     language  name of the format
     """
     found = [
-        f"{joint.name!r} ({limit:g} {'m/s' if joint.kind == 'prismatic' else 'rad/s'})"
+        f"{joint.name!r} ({limit:g} {'m/s' if joint.is_length else 'rad/s'})"
         for joint in mechanism.joints
         if (limit := velocity_limit_of(mechanism, joint)) is not None
     ]

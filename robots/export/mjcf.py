@@ -296,7 +296,7 @@ def _write_motion(body: Element, motion: Motion) -> None:
     if joint is not None:
         _write_parts(element, joint)
     if joint is not None and _is_limited(joint):
-        none = 0.0 if joint.kind == "spherical" else -NO_LIMIT
+        none = 0.0 if joint.is_oriented else -NO_LIMIT
         lower = none if joint.lower is None else joint.lower
         upper = NO_LIMIT if joint.upper is None else joint.upper
         element.set("limited", "true")
@@ -319,7 +319,7 @@ def _write_parts(element: Element, joint: Joint) -> None:
     if joint.spring is not None and value(joint.spring.stiffness) != 0.0:
         stiffness = value(joint.spring.stiffness)
         element.set("stiffness", numbers([stiffness]))
-        if joint.kind in ("spherical", "free"):
+        if joint.is_oriented:
             return  # MuJoCo takes the body's pose in the file as the rest pose
         element.set("springref", numbers([value(joint.spring.rest) + value(joint.spring.preload) / stiffness]))
 
@@ -411,7 +411,7 @@ def _acted_on(joint: Joint) -> str:
 
     For a planar joint, which becomes three MJCF joints, this is the name of the rotational one.
     """
-    return f"{joint.name}.theta" if joint.kind == "planar" else joint.name
+    return f"{joint.name}.theta" if joint.is_planar else joint.name
 
 
 def _add_start(root: Element, branches: Sequence[Branch], world: Element, mechanism: Mechanism) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.kernels.machine_code.native import cross_target, object_code
 from sim_core.mechanism import Mechanism, PrescribedMotion
+from sim_core.mechanism.checks.angles import EULER_PARAMETERS
 
 if TYPE_CHECKING:
     import casadi as ca
@@ -169,11 +170,11 @@ def _about(interface: Interface, title: str) -> str:
 
 def _units(interface: Interface) -> list[str]:
     """Units of the coordinates, as text, in order."""
-    slides = {joint.name for joint in interface.mechanism.joints if joint.kind == "prismatic"}
-    if interface.mechanism.coordinates == "joint":
+    slides = {joint.name for joint in interface.mechanism.joints if joint.is_length}
+    if interface.mechanism.has_joint_coordinates:
         return ["m" if name in slides or name.endswith((".x", ".y", ".z")) else "rad" for name in interface.coordinates]
     ends = [name.rpartition(".")[2] for name in interface.coordinates]
-    return ["m" if end in ("x", "y", "z") else "1" if end.startswith("e") else "rad" for end in ends]
+    return ["m" if end in ("x", "y", "z") else "1" if end in EULER_PARAMETERS else "rad" for end in ends]
 
 
 COMMENTS = {

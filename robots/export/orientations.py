@@ -28,7 +28,7 @@ def at_reference(branch: Branch, mechanism: Mechanism, owner: str) -> Branch:
     free joint that MJCF cannot express.
     """
     joint = branch.joint
-    if joint.kind == "free":
+    if joint.is_free:
         _check_free(joint, owner)
         place, quaternion = _start_pose(joint, mechanism)
         if joint.spring is not None:
@@ -57,7 +57,7 @@ def starts_of(branch: Branch, mechanism: Mechanism) -> dict[str, tuple[Numbers, 
     if not joint.orientation_names:
         return {motion.name: (q[k : k + 1], v[k : k + 1]) for k, motion in enumerate(branch.motions)}
     place, quaternion = _start_pose(joint, mechanism)
-    if joint.kind == "free":
+    if joint.is_free:
         place = tuple((np.array(joint.parent_point) + place).tolist())
         whole = quaternion_product(quaternion_of(np.array(joint.rotation, dtype=float)), quaternion)
     else:
@@ -71,7 +71,7 @@ def quaternion_in_file(branch: Branch, mechanism: Mechanism) -> Numbers:
     branch  a body with its connection to the parent body, as `at_reference` returned it
     """
     joint = branch.joint
-    if joint.kind != "free":
+    if not joint.is_free:
         return tuple(map(float, quaternion_of(branch.R)))
     quaternion = joint.spring.rest_quaternion if joint.spring is not None else _start_pose(joint, mechanism)[1]
     return tuple(map(float, quaternion_product(quaternion_of(np.array(joint.rotation, dtype=float)), quaternion)))
@@ -95,7 +95,8 @@ def _reference(joint: Joint) -> Quaternion:
 
     This is the rest orientation of a spherical joint with a spring, and 1 0 0 0 for any other joint.
     """
-    return joint.spring.rest_quaternion if joint.kind == "spherical" and joint.spring else IDENTITY_QUATERNION
+    turned = joint.is_oriented and not joint.is_free and joint.spring is not None
+    return joint.spring.rest_quaternion if turned and joint.spring is not None else IDENTITY_QUATERNION
 
 
 def _start_pose(joint: Joint, mechanism: Mechanism) -> tuple[Numbers, Quaternion]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sim_core.errors import InvalidMechanism, InvalidRequest
 from sim_core.mechanism import GROUND, Body, Constraint, Joint, Mechanism, Tunable
-from sim_core.spatial import perpendicular_axes, rotation_about
+from sim_core.spatial import rotation_about
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -78,9 +78,6 @@ class Branch:
     motions: tuple[Motion, ...]
 
 
-FAMILIES = {"absolute": "absolute coordinates", "absolute_angle": "absolute angles"}
-
-
 def branches_of(mechanism: Mechanism) -> list[Branch]:
     """The branches (bodies with their connections to the parent bodies) of a mechanism, parents before children.
 
@@ -89,9 +86,9 @@ def branches_of(mechanism: Mechanism) -> list[Branch]:
     Raises InvalidRequest if the mechanism is not in joint coordinates, and InvalidMechanism if the joints form no tree.
     """
     owner = f"robot {mechanism.name!r}"
-    if mechanism.coordinates != "joint":
+    if not mechanism.has_joint_coordinates:
         raise InvalidRequest(
-            f"{owner} is in {FAMILIES[mechanism.coordinates]}; a tree can be exported only from joint coordinates, "
+            f"{owner} is in {mechanism.family.called}; a tree can be exported only from joint coordinates, "
             "so choose coordinates = joint if the robot has this parameter"
         )
     reached = {GROUND}
@@ -122,21 +119,14 @@ def _branch(joint: Joint, body: Body) -> Branch:
     point = np.array(joint.child_point, dtype=float)
     p = np.array(joint.parent_point, dtype=float) - R @ point
     axis, nowhere = R.T @ np.array(joint.axis, dtype=float), np.zeros(3)
-    motions: tuple[Motion, ...] = ()
-    if joint.kind == "revolute":
-        motions = (Motion(joint.name, "revolute", axis, point, joint),)
-    elif joint.kind == "prismatic":
-        motions = (Motion(joint.name, "prismatic", axis, nowhere, joint),)
-    elif joint.kind in ("spherical", "free"):
-        motions = (Motion(joint.name, joint.kind, nowhere, point, joint),)
-    elif joint.kind == "planar":
-        e1, e2 = (R.T @ np.array(e) for e in perpendicular_axes(joint.axis))
-        motions = (
-            Motion(f"{joint.name}.x", "prismatic", e1, point, None),
-            Motion(f"{joint.name}.y", "prismatic", e2, point, None),
-            Motion(f"{joint.name}.theta", "revolute", axis, point, joint),
-        )
-    return Branch(joint, body, joint.parent, p, R, motions)
+    if joint.is_oriented:
+        motions = [Motion(joint.name, "free" if joint.slides else "spherical", nowhere, point, joint)]
+    else:
+        on, carrier = (nowhere, joint) if joint.is_length else (point, None)
+        slides = zip(joint.coordinates, joint.slides, strict=False)
+        motions = [Motion(name, "prismatic", R.T @ np.array(along), on, carrier) for name, along in slides]
+        motions += [Motion(joint.coordinates[-1], "revolute", axis, point, joint)] if joint.turns else []
+    return Branch(joint, body, joint.parent, p, R, tuple(motions))
 
 
 def poses_at(branches: Sequence[Branch], positions: Mapping[str, float]) -> dict[str, tuple[Array, Array]]:

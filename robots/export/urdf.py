@@ -62,7 +62,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     """
     branches = branches_of(mechanism)
     for each in mechanism.oriented_joints:
-        if each.kind == "spherical":
+        if not each.is_free:
             raise InvalidRequest(
                 f"robot {mechanism.name!r}: joint {each.name!r} is spherical, which URDF cannot express; use mjcf"
             )

@@ -12,7 +12,8 @@ from robots.gibbon.grips import HANDS
 from robots.gibbon.parameters import Robot
 from robots.gibbon.start import Start, start_on_bars, start_on_cable
 from sim_core.mechanism import Anchored, Constraint, Shape, Tunable, Vector3, X, Z
-from sim_core.mechanism.beams import Beam, BeamContact
+from sim_core.mechanism.beams import Beam
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.guards import Aim
 from sim_core.mechanism.quantities import CapturedParameter
 

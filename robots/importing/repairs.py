@@ -11,7 +11,7 @@ from robots.importing.notes import Notes
 from robots.importing.xml_reader import Element, Errors
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import Body, Joint, Mechanism
-from sim_core.mechanism.checks.masses import undetermined
+from sim_core.mechanism.checks.inertias import undetermined
 from sim_core.mechanism.quantities import value_of
 from sim_core.mobility import mass_matrix_at, moving_bodies
 

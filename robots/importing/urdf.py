@@ -202,7 +202,7 @@ class Reader:
             )
         elif value_of(ground.mass) > 0.0:
             self.notes.add(links[GROUND], "the root link's mass has no effect: it is the ground")
-        if all(joint.kind == "fixed" for joint in read):
+        if all(joint.is_fixed for joint in read):
             self._robot.fail(
                 "no joint moves and the root link is fixed to the ground, so nothing can move; pass base=free to let "
                 "the root link move"
@@ -424,7 +424,7 @@ class Reader:
             Actuator(
                 name=joint.name,
                 joint=joint.name,
-                unit="N" if joint.kind == "prismatic" else "N m",
+                unit="N" if joint.is_length else "N m",
                 effort_limit=None if effort >= NO_LIMIT else effort,
                 velocity_limit=None if velocity >= NO_LIMIT or velocity == 0.0 else velocity,
             )

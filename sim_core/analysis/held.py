@@ -54,7 +54,7 @@ class HeldInputs:
             actuator, value = mechanism.actuators[servo.actuator], float(held[servo.actuator])
             if not servo.lower <= value <= servo.upper:
                 side, limit = ("lower", servo.lower) if value < servo.lower else ("upper", servo.upper)
-                unit = "m" if mechanism.joint(actuator.joint).kind == "prismatic" else "rad"
+                unit = "m" if mechanism.joint(actuator.joint).is_length else "rad"
                 raise InvalidRequest(
                     f"actuator {actuator.name!r}: the position {value:.9g} {unit} is beyond the {side} limit "
                     f"{limit:.9g} {unit} of joint {actuator.joint!r}; give a position from {servo.lower:.9g} to "

@@ -185,7 +185,7 @@ def _judged(norm: StateNorm, peaks: Peaks, part: slice, q: Array, v: Array) -> t
     size = norm.sizes(q, v)
     with np.errstate(invalid="ignore", divide="ignore"):
         is1 = np.where(size > 0.0, distances.max(axis=1) / size, 1.0)
-    lengths = [joint.name for joint in system.mechanism.moving_joints if joint.kind == "prismatic"]
+    lengths = [joint.name for joint in system.mechanism.moving_joints if joint.is_length]
     is_angle = coordinate_scales(system.coordinate_names, lengths, math.inf) == 1.0
     middles = dict(zip(system.coordinate_names, norm.about.tolist(), strict=True))
     angles = [name for name, each in zip(system.coordinate_names, is_angle, strict=True) if each and name in peaks.rows]

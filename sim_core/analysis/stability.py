@@ -144,7 +144,7 @@ class StateNorm:
         The unit of an angle is 1 rad, that of a length is `length_unit_m`. The unit of a velocity is the unit of its
         coordinate divided by `time_unit_s`.
         """
-        prismatic = [joint.name for joint in self.system.mechanism.moving_joints if joint.kind == "prismatic"]
+        prismatic = [joint.name for joint in self.system.mechanism.moving_joints if joint.is_length]
         of_q = coordinate_scales(self.system.coordinate_names, prismatic, self.length_unit_m)
         return np.asarray(np.concatenate([of_q, of_q / self.time_unit_s])[self.places])
 
@@ -190,7 +190,7 @@ class StateNorm:
     def __str__(self) -> str:
         """The units of distances, such as "distances in 1 rad, and 1 rad per 1.30656 s (time_unit_s)"."""
         n = self.system.n_q
-        prismatic = [joint.name for joint in self.system.mechanism.moving_joints if joint.kind == "prismatic"]
+        prismatic = [joint.name for joint in self.system.mechanism.moving_joints if joint.is_length]
         is_length = np.isinf(coordinate_scales(self.system.coordinate_names, prismatic, math.inf))
         kinds = [("1 rad", False), (f"{self.length_unit_m:.6g} m", True)]
         chosen = [(bool(is_length[place % n]), place >= n) for place in self.places.tolist()]

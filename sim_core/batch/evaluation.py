@@ -24,8 +24,8 @@ from sim_core.batch.lane_servos import LaneServo, lane_servos
 from sim_core.errors import InvalidRequest, require_finite
 from sim_core.kernels.bound import BoundKernel, pointer_table
 from sim_core.kernels.machine_code import native
-from sim_core.mechanism.checks.joints.orientations import ROUNDED
-from sim_core.mechanism.joint_constraints import PrescribedMotion
+from sim_core.mechanism.checks.directions import ROUNDED
+from sim_core.mechanism.constraints import PrescribedMotion
 from sim_core.mechanism.validation import check_bounds
 from sim_core.spatial import angular_velocity_of_step, quaternion_of_step, quaternion_product
 

@@ -90,7 +90,7 @@ def lane_servos(
             raise InvalidRequest(
                 f"mode {mode!r}: actuator {actuator.name!r} of {mechanism.name!r} has no servo gains; use mode 'effort'"
             )
-        if mechanism.coordinates != "joint" or actuator.joint not in coordinate_names:
+        if not mechanism.has_joint_coordinates or actuator.joint not in coordinate_names:
             raise InvalidRequest(
                 f"a batch cannot use mode {mode!r} for joint {actuator.joint!r} of {mechanism.name!r}, because the "
                 "position of this joint is no coordinate; use a Simulation, or joint coordinates"

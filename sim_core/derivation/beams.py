@@ -14,7 +14,8 @@ import numpy as np
 
 from sim_core.derivation.symbols import Frames, Lifted, Motion, Symbols
 from sim_core.flexible.elements import BeamModel, beam_model, contact_model
-from sim_core.mechanism.beams import Beam, BeamContact
+from sim_core.mechanism.beams import Beam
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.quantities import Tunable, Vector3, value_of
 

@@ -1,152 +1,17 @@
-"""Symbolic constraint rows, with one function per kind of constraint (`rows_of`)."""
+"""Constraint rows of a mechanism, their Jacobian, and the constraints that joints impose in absolute coordinates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
 
 import casadi as ca
 
 from sim_core import spatial
 from sim_core.derivation.symbols import Frames, Symbols
-from sim_core.errors import InvalidMechanism
-from sim_core.mechanism.beams import BeamContact
-from sim_core.mechanism.description import (
-    GROUND,
-    Anchored,
-    Coincidence,
-    Constraint,
-    Distance,
-    Joint,
-    JointRelation,
-    Mechanism,
-    Perpendicular,
-    PrescribedMotion,
-    Slider,
-    SpinRelation,
-    UnitNorm,
-    Vector3,
-    X,
-    Y,
-    Z,
-)
-
-LENGTHS = (Coincidence, Slider, Distance, BeamContact, Anchored)  # kinds whose rows are in metres
-
-
-@singledispatch
-def rows_of(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
-    """Rows of a constraint as a column of expressions, which are zero if the constraint is satisfied.
-
-    The rows of a holonomic constraint are the violation Phi(q, t). Those of a nonholonomic constraint are linear in the
-    velocities: G v + g, with a matrix G and a vector g.
-    """
-    raise InvalidMechanism(
-        f"constraint {constraint.name!r}: kind {type(constraint).__name__} has no equations; register them with rows_of"
-    )
-
-
-@rows_of.register
-def _(constraint: Coincidence, frames: Frames, symbols: Symbols) -> ca.SX:
-    gap = frames[constraint.body_a].point(constraint.point_a) - frames[constraint.body_b].point(constraint.point_b)
-    return ca.vertcat(*[ca.dot(ca.DM(direction), gap) for direction in constraint.directions])
-
-
-@rows_of.register
-def _(constraint: Perpendicular, frames: Frames, symbols: Symbols) -> ca.SX:
-    return ca.dot(frames[constraint.body_a].axis(constraint.axis_a), frames[constraint.body_b].axis(constraint.axis_b))
-
-
-@rows_of.register
-def _(constraint: Slider, frames: Frames, symbols: Symbols) -> ca.SX:
-    a, b = frames[constraint.body_a], frames[constraint.body_b]
-    return ca.dot(a.axis(constraint.axis_a), b.point(constraint.point_b) - a.point(constraint.point_a))
-
-
-@rows_of.register
-def _(constraint: Distance, frames: Frames, symbols: Symbols) -> ca.SX:
-    gap = frames[constraint.body_a].point(constraint.point_a) - frames[constraint.body_b].point(constraint.point_b)
-    return (ca.dot(gap, gap) - constraint.length**2) / (2 * constraint.length)
-
-
-@rows_of.register
-def _(constraint: UnitNorm, frames: Frames, symbols: Symbols) -> ca.SX:
-    e = frames[constraint.body].e
-    if e is None:
-        raise InvalidMechanism(
-            f"body {constraint.body!r} has no Euler parameters; remove the UnitNorm constraint of this body"
-        )
-    return ca.dot(e, e) - 1
-
-
-@rows_of.register
-def _(constraint: SpinRelation, frames: Frames, symbols: Symbols) -> ca.SX:
-    return sum((factor * ca.dot(frames[body].w, ca.DM(axis)) for body, axis, factor in constraint.terms), ca.SX(0))
-
-
-@rows_of.register
-def _(constraint: BeamContact, frames: Frames, symbols: Symbols) -> ca.SX:
-    contact, _ = symbols.contacts[constraint.name]
-    return contact.deflection - contact.across - symbols.number(constraint.offset)
-
-
-@rows_of.register
-def _(constraint: Anchored, frames: Frames, symbols: Symbols) -> ca.SX:
-    along = ca.dot(ca.DM(constraint.axis), frames[constraint.body].point(constraint.point))
-    return along - symbols.number(constraint.at)
-
-
-@rows_of.register
-def _(constraint: JointRelation, frames: Frames, symbols: Symbols) -> ca.SX:
-    terms = [factor * symbols.joints[joint].position for joint, factor in constraint.terms]
-    return sum(terms, -ca.SX(symbols.number(constraint.offset)))
-
-
-@rows_of.register
-def _(constraint: PrescribedMotion, frames: Frames, symbols: Symbols) -> ca.SX:
-    if constraint.joint:
-        joint = symbols.joints[constraint.joint]
-        position, rate, wraps = joint.position, joint.rate, joint.wraps
-    else:
-        position = ca.dot(ca.DM(constraint.axis), frames[constraint.body].point(constraint.point))
-        rate, wraps = ca.jtimes(position, symbols.q, symbols.v), False
-    if constraint.motion is None:
-        return rate - symbols.inputs[constraint.input]
-    gap = position - ca.SX(constraint.motion(symbols.t))
-    return ca.atan2(ca.sin(gap), ca.cos(gap)) if wraps else gap
-
-
-def is_length(constraint: Constraint, symbols: Symbols) -> bool:
-    """Whether the rows of a constraint are lengths or velocities. Other rows are angles, ratios or rates of these."""
-    if isinstance(constraint, JointRelation):
-        return all(symbols.joints[joint].is_length for joint, _ in constraint.terms)
-    if isinstance(constraint, PrescribedMotion):
-        return not constraint.joint or symbols.joints[constraint.joint].is_length
-    return isinstance(constraint, LENGTHS)
-
-
-def direction_of(constraint: Constraint, symbols: Symbols) -> ca.SX:
-    """Derivative d Phi / d r (3,) of a constraint's violation Phi with respect to the position r of the point on which
-    it acts.
-
-    Raises InvalidMechanism for a constraint that does not act on a single point of a body.
-    """
-    if isinstance(constraint, Anchored):
-        return ca.SX(ca.DM(constraint.axis))
-    if isinstance(constraint, BeamContact):
-        contact, _ = symbols.contacts[constraint.name]
-        return contact.slope * ca.DM(contact.axis) - ca.DM(contact.direction)
-    raise InvalidMechanism(
-        f"constraint {constraint.name!r} does not act on a single point of a body, so that its force has no single "
-        "direction; use Anchored or BeamContact"
-    )
-
-
-def is_nonholonomic(constraint: Constraint) -> bool:
-    """Whether a constraint is nonholonomic: its rows are linear in the velocities and do not restrict positions."""
-    return isinstance(constraint, SpinRelation) or (
-        isinstance(constraint, PrescribedMotion) and constraint.motion is None
-    )
+from sim_core.mechanism.constraints import Coincidence, Constraint, Perpendicular, Slider, UnitNorm
+from sim_core.mechanism.description import GROUND, Joint, Mechanism
+from sim_core.mechanism.joints import X, Y, Z
+from sim_core.mechanism.quantities import Vector3
 
 
 def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]:
@@ -180,18 +45,15 @@ def constraints_of_joint(mechanism: Mechanism, joint: Joint) -> list[Constraint]
 
     # for planar bodies, no coordinate moves the out-of-plane rows; their values are checked at assembly
     square = [perpendicular(axis_child, e1), perpendicular(axis_child, e2), perpendicular(e1_child, e2)]
-    if joint.kind == "fixed":
-        return [coincide((X, Y)), square[2], coincide((Z,))] if in_plane else [coincide((X, Y, Z)), *square]
-    if joint.kind == "revolute":
-        return [coincide((X, Y, Z))] if in_plane else [coincide((X, Y, Z)), *square[:2]]
-    if joint.kind == "prismatic":
-        if in_plane:
-            across = e2 if abs(e1[2]) > 0.5 else e1
-            return [stays(across), perpendicular(_in_child_frame(joint, across), joint.axis), stays(Z)]
-        return [stays(e1), stays(e2), *square]
-    if in_plane:
+    if not in_plane:
+        held = [stays(axis) for axis in (e1, e2, joint.axis) if axis not in joint.slides]
+        return [*(held if joint.slides else [coincide((X, Y, Z))]), *(square[:2] if joint.turns else square)]
+    if joint.is_length:
+        across = e2 if abs(e1[2]) > 0.5 else e1
+        return [stays(across), perpendicular(_in_child_frame(joint, across), joint.axis), stays(Z)]
+    if joint.slides:
         return [stays(Z)]
-    return [stays(joint.axis), *square[:2]]
+    return [coincide((X, Y, Z))] if joint.turns else [coincide((X, Y)), square[2], coincide((Z,))]
 
 
 def _in_child_frame(joint: Joint, direction: Vector3) -> Vector3:
@@ -202,8 +64,7 @@ def _in_child_frame(joint: Joint, direction: Vector3) -> Vector3:
 
 
 def _is_planar(mechanism: Mechanism, joint: Joint) -> bool:
-    ends = [mechanism.body(end) for end in (joint.parent, joint.child) if end != GROUND]
-    return all(body.orientation == "planar" for body in ends)
+    return all(mechanism.body(end).is_planar for end in (joint.parent, joint.child) if end != GROUND)
 
 
 def all_constraints(mechanism: Mechanism) -> list[Constraint]:
@@ -213,11 +74,11 @@ def all_constraints(mechanism: Mechanism) -> list[Constraint]:
     parameters. In all coordinates, the entries of `Mechanism.constraints` come last.
     """
     found: list[Constraint] = []
-    if mechanism.coordinates == "absolute":
+    if mechanism.has_body_coordinates:
         for joint in mechanism.joints:
             found += constraints_of_joint(mechanism, joint)
         for body in mechanism.bodies:
-            if body.orientation == "euler_parameters":
+            if body.has_euler_parameters:
                 found.append(UnitNorm(name=f"{body.name}.norm", body=body.name))
     return found + list(mechanism.constraints)
 
@@ -254,16 +115,16 @@ def rows_for(constraints: list[Constraint], frames: Frames, symbols: Symbols) ->
     names: list[str] = []
     held: list[ca.SX] = []
     lengths: list[bool] = []
-    for constraint in sorted(constraints, key=is_nonholonomic):
-        for row in ca.vertsplit(rows_of(constraint, frames, symbols)):
-            moves = ca.jacobian(row, v if is_nonholonomic(constraint) else q).nnz() > 0
+    for constraint in sorted(constraints, key=lambda each: each.is_nonholonomic):
+        for row in ca.vertsplit(ca.SX(constraint.rows(frames, symbols))):
+            moves = ca.jacobian(row, v if constraint.is_nonholonomic else q).nnz() > 0
             if not moves:
                 continue
             names.append(constraint.name)
-            lengths.append(is_length(constraint, symbols))
+            lengths.append(constraint.rows_are_lengths(symbols))
             held.append(ca.SX(symbols.row_factor(constraint.name)))
             row = row * held[-1]
-            (velocity if is_nonholonomic(constraint) else holonomic).append(row)
+            (velocity if constraint.is_nonholonomic else holonomic).append(row)
     Phi = ca.vertcat(*holonomic) if holonomic else ca.SX(0, 1)
     spin = ca.vertcat(*velocity) if velocity else ca.SX(0, 1)
     rate = ca.jtimes(Phi, q, v) + ca.jacobian(Phi, t) if holonomic else ca.SX(0, 1)

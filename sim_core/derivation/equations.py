@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import casadi as ca
 import numpy as np
 
-from sim_core import spatial
 from sim_core.derivation.beams import beam_power, with_beams
 from sim_core.derivation.constraints import Rows
 from sim_core.derivation.coordinates import absolute, angles, orientations, recursive
@@ -21,13 +21,17 @@ from sim_core.derivation.making import KernelMaker, arguments
 from sim_core.derivation.outputs import outputs_of
 from sim_core.derivation.solving.solutions import Solution, solution_of
 from sim_core.derivation.states import with_states, without_states
-from sim_core.derivation.symbols import Frame, JointMeasure, Motion, Symbols
+from sim_core.derivation.symbols import Frame, JointMeasure, Measures, Motion, Symbols, column
 from sim_core.kernels.program import LIFTED, LIFTED_VALUES
-from sim_core.mechanism.description import GROUND, Joint, JointOutput, Mechanism, PrescribedMotion
-from sim_core.mechanism.validation import validate
+from sim_core.mechanism.description import JointOutput, Mechanism, PrescribedMotion
 from sim_core.mobility import with_contact_stiffness
 
-FAMILIES = {"absolute": absolute.derive, "joint": recursive.derive, "absolute_angle": angles.derive}
+# {choice of coordinates: (function that derives the motion of the bodies, function that measures the joints)}
+FAMILIES: dict[str, tuple[Callable[[Mechanism], tuple[Symbols, Motion]], Callable[..., Measures]]] = {
+    "absolute": (absolute.derive, absolute.joint_measures),
+    "joint": (recursive.derive, recursive.joint_measures),
+    "absolute_angle": (angles.derive, angles.joint_measures),
+}
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,6 @@ def derive(mechanism: Mechanism) -> Derivation:
     lam as an input. `inverse_dynamics` has the accelerations a in place of u. `_kernels_of` lists the inputs of the
     kernels that solve the equations of motion.
     """
-    validate(mechanism)
     mechanism = with_contact_stiffness(mechanism)
     symbols, motion, positions, rates, wraps = moving_bodies(mechanism)
     still = check_movable(mechanism, symbols, motion, rates)
@@ -247,73 +250,17 @@ def moving_bodies(mechanism: Mechanism) -> tuple[Symbols, Motion, ca.SX, ca.SX, 
     Returns the symbols; the motion, which holds frames and equations of the bodies; the positions (n_joints,) and
     velocities (n_joints,) of the joints; and the indices of the joints whose angle is wrapped to [-pi, pi].
     """
-    symbols, motion = with_states(mechanism, *FAMILIES[mechanism.coordinates](mechanism))
+    derive_bodies, joint_measures = FAMILIES[mechanism.coordinates]
+    symbols, motion = with_states(mechanism, *derive_bodies(mechanism))
     symbols, motion = with_beams(mechanism, symbols, motion)
     positions, rates, wraps = joint_measures(mechanism, motion, symbols)
     joints = {
-        joint.name: JointMeasure(positions[index], rates[index], joint.kind == "prismatic", index in wraps)
+        joint.name: JointMeasure(positions[index], rates[index], joint.is_length, index in wraps)
         for index, joint in enumerate(mechanism.moving_joints)
     }
     motion = with_armatures(mechanism, symbols, motion, rates)
     inputs = {actuator.name: symbols.u[index] for index, actuator in enumerate(mechanism.actuators)}
     return replace(symbols, joints=joints, inputs=inputs), motion, positions, rates, wraps
-
-
-def joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> tuple[ca.SX, ca.SX, list[int]]:
-    """Positions and velocities (n_joints,) of the declared joints, and indices of the joints with wrapped angles.
-
-    A wrapped angle comes from an arctangent and jumps by 2 pi at +-pi.
-    """
-    positions, rates, wraps = [], [], []
-    if mechanism.coordinates == "absolute_angle":
-        return angles.relative(mechanism, symbols.q), angles.relative(mechanism, symbols.v), []
-    for index, joint in enumerate(mechanism.moving_joints):
-        if mechanism.coordinates == "joint":
-            at = motion.coordinate_names.index(joint.coordinates[-1])
-            positions.append(symbols.q[at])
-            rates.append(symbols.v[at])
-            continue
-        position, wrapped = _measured_position(mechanism, motion, symbols, joint)
-        positions.append(position)
-        rates.append(_measured_rate(motion, symbols, joint, position))
-        if wrapped:
-            wraps.append(index)
-    return _column(positions), _column(rates), wraps
-
-
-def _measured_position(mechanism: Mechanism, motion: Motion, symbols: Symbols, joint: Joint) -> tuple[ca.SX, bool]:
-    parent, child = motion.frames[joint.parent], motion.frames[joint.child]
-    if joint.kind == "prismatic":
-        gap = child.point(joint.child_point) - parent.point(joint.parent_point)
-        return ca.dot(parent.axis(joint.axis), gap), False
-    planar = {joint.parent: GROUND} if joint.parent == GROUND else {}
-    if joint.axis == (0.0, 0.0, 1.0) and all(
-        end in planar or mechanism.body(end).orientation == "planar" for end in (joint.parent, joint.child)
-    ):
-        turn = [_planar_angle(mechanism, motion, symbols, end) for end in (joint.child, joint.parent)]
-        zero = float(np.arctan2(joint.rotation[1][0], joint.rotation[0][0]))
-        return turn[0] - turn[1] - zero, False
-    e1, e2 = spatial.perpendicular_axes(joint.axis)
-    relative = parent.R.T @ child.R @ ca.DM(joint.rotation).T
-    turned = relative @ ca.DM(e1)
-    return ca.atan2(ca.dot(ca.DM(e2), turned), ca.dot(ca.DM(e1), turned)), True
-
-
-def _planar_angle(mechanism: Mechanism, motion: Motion, symbols: Symbols, name: str) -> ca.SX:
-    if name == GROUND:
-        return ca.SX(0)
-    key = f"{name}.theta"
-    if key in motion.coordinate_names:
-        return symbols.q[motion.coordinate_names.index(key)]
-    body = mechanism.body(name)
-    return ca.SX(body.placement[2] if body.placement else 0.0)
-
-
-def _measured_rate(motion: Motion, symbols: Symbols, joint: Joint, position: ca.SX) -> ca.SX:
-    parent, child = motion.frames[joint.parent], motion.frames[joint.child]
-    if joint.kind == "prismatic":
-        return ca.jtimes(position, symbols.q, symbols.v)
-    return ca.dot(parent.axis(joint.axis), child.w_W - parent.w_W)
 
 
 def _joint_forces(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.SX:
@@ -331,7 +278,7 @@ def _joint_efforts(mechanism: Mechanism, symbols: Symbols, rates: ca.SX) -> ca.S
         efforts[names.index(actuator.joint)] += symbols.u[index]
     for index, joint in enumerate(mechanism.moving_joints):
         efforts[index] += symbols.number(joint.load) - symbols.number(joint.damping) * rates[index]
-    return _column(efforts)
+    return column(efforts)
 
 
 def _power(mechanism: Mechanism, motion: Motion, symbols: Symbols, rates: ca.SX) -> ca.SX:
@@ -391,7 +338,3 @@ def _poses(mechanism: Mechanism, motion: Motion) -> tuple[ca.SX, ca.SX]:
 
 def _selected(values: ca.SX, indices: list[int]) -> ca.SX:
     return ca.vertcat(*[values[index] for index in indices]) if indices else ca.SX(0, 1)
-
-
-def _column(values: list[ca.SX]) -> ca.SX:
-    return ca.vertcat(*values) if values else ca.SX(0, 1)

@@ -9,10 +9,9 @@ from functools import reduce, singledispatch
 
 import casadi as ca
 
-from sim_core.derivation.constraints import direction_of, rows_of
 from sim_core.derivation.symbols import Frames, Symbols
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.guards import Aim, Beyond, Commanded, Condition, Crossing, Pushed, Sinking, Window
 
@@ -50,7 +49,7 @@ def _met_by(mechanism: Mechanism, name: str, frames: Frames, symbols: Symbols) -
     """Value of a constraint's CapturedParameter with which the current state satisfies the constraint."""
     constraint = next(c for c in mechanism.constraints if c.name == name)
     own = symbols.number(mechanism.captured_by(name))
-    return ca.substitute(rows_of(constraint, frames, symbols), own, 0)
+    return ca.substitute(constraint.rows(frames, symbols), own, 0)
 
 
 class _Scene:
@@ -117,7 +116,5 @@ def _(condition: Beyond, scene: _Scene) -> ca.SX:
 
 @_value.register
 def _(condition: Pushed, scene: _Scene) -> ca.SX:
-    forces = [
-        direction_of(scene.constraints[name], scene.symbols) * -scene.forces[name] for name in condition.constraints
-    ]
+    forces = [scene.constraints[name].direction(scene.symbols) * -scene.forces[name] for name in condition.constraints]
     return ca.dot(ca.DM(condition.axis), sum(forces, ca.SX(3, 1))) - condition.force

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import casadi as ca
 import numpy as np
 
-from sim_core.derivation.constraints import all_constraints, is_length, is_nonholonomic, rows_of
+from sim_core.derivation.constraints import all_constraints
 from sim_core.derivation.symbols import Frames, Motion, Symbols
 from sim_core.errors import InvalidMechanism, UnknownName
-from sim_core.mechanism.beams import BeamContact
-from sim_core.mechanism.checks.masses import singular_mass
+from sim_core.mechanism.checks.inertias import singular_mass
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.description import Mechanism, PrescribedMotion
 from sim_core.mechanism.guards import Crossing, Guard, Pushed
 from sim_core.mechanism.outputs import ForceOutput, ReactionOutput
@@ -59,8 +59,8 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
     """Return the constraint rows that are constant; raise InvalidMechanism if one of these rows is not zero."""
     owner = f"mechanism {mechanism.name!r}"
     constraints = [c for c in all_constraints(mechanism) if not isinstance(c, BeamContact)]
-    rows = [(c, row) for c in constraints for row in ca.vertsplit(rows_of(c, frames, symbols))]
-    still = _still(mechanism, [row for _, row in rows], [is_nonholonomic(c) for c, _ in rows], symbols)
+    rows = [(c, row) for c in constraints for row in ca.vertsplit(ca.SX(c.rows(frames, symbols)))]
+    still = _still(mechanism, [row for _, row in rows], [c.is_nonholonomic for c, _ in rows], symbols)
     captured: list[tuple[str, float]] = []
     moved = {c.name for (c, _), rests in zip(rows, still, strict=True) if not rests}
     for (constraint, row), rests in zip(rows, still, strict=True):
@@ -74,7 +74,7 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
                 f"{owner}: constraint {constraint.name!r} prescribes the motion of {what}, which no coordinate moves; "
                 "choose another joint, point or axis"
             )
-        if not rests or is_nonholonomic(constraint) or not _held(mechanism, constraint.name):
+        if not rests or constraint.is_nonholonomic or not _held(mechanism, constraint.name):
             continue
         number = getattr(constraint, "at", 0.0)
         if isinstance(number, Tunable):
@@ -86,9 +86,9 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
         if isinstance(number, CapturedParameter):
             captured.append((constraint.name, value + number.value))
         elif not abs(value) <= ROUNDING * max(1.0, mechanism.characteristic_length):
-            unit = " m" if is_length(constraint, symbols) else ""
+            unit = " m" if constraint.rows_are_lengths(symbols) else ""
             joint = any(joint.name == constraint.name for joint in mechanism.joints)
-            what = "joint" if joint and mechanism.coordinates == "absolute" else "constraint"
+            what = "joint" if joint and mechanism.has_body_coordinates else "constraint"
             raise InvalidMechanism(
                 f"{owner}: {what} {constraint.name!r} cannot hold: one of its rows is {value:.6g}{unit} wherever the "
                 "bodies are, because no coordinate changes the row; change the points or positions such that the row "
@@ -179,7 +179,7 @@ def _check_forces(mechanism: Mechanism, idle: Sequence[str], owner: str) -> None
 
 def _check_joints(mechanism: Mechanism, rates: ca.SX, symbols: Symbols) -> None:
     """Raise InvalidMechanism for a joint that none of the free coordinates moves."""
-    if not mechanism.moving_joints or mechanism.coordinates != "absolute":
+    if not mechanism.moving_joints or not mechanism.has_body_coordinates:
         return
     sizes = [_size(ca.jacobian(rate, symbols.v)) for rate in ca.vertsplit(rates)]
     for joint, size in zip(mechanism.moving_joints, _sampled(mechanism, ca.vertcat(*sizes), symbols), strict=True):

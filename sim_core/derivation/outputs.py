@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import casadi as ca
 
-from sim_core.derivation.constraints import direction_of
 from sim_core.derivation.forces.applied import AppliedForces
 from sim_core.derivation.sensors import Sensors
 from sim_core.derivation.solving.solutions import Solution
@@ -13,14 +12,16 @@ from sim_core.flexible.elements import beam_model
 from sim_core.mechanism.beams import ContactForceOutput, DeflectionOutput
 from sim_core.mechanism.description import JointOutput, Mechanism, PointOutput
 from sim_core.mechanism.outputs import (
+    AccelerometerOutput,
     ForceOutput,
+    ForceTorqueOutput,
+    GyroscopeOutput,
     HoldingOutput,
     ReactionOutput,
     SurfaceForceOutput,
     VelocityOutput,
     names_of,
 )
-from sim_core.mechanism.sensors import AccelerometerOutput, ForceTorqueOutput, GyroscopeOutput
 
 
 def outputs_of(
@@ -87,5 +88,5 @@ def _vector(
     if isinstance(output, VelocityOutput):
         return ca.jtimes(motion.frames[output.body].point(output.point), symbols.q, symbols.v)
     constraints = {constraint.name: constraint for constraint in mechanism.constraints}
-    forces = [direction_of(constraints[name], symbols) * -solution.multiplier(name) for name in output.constraints]
+    forces = [constraints[name].direction(symbols) * -solution.multiplier(name) for name in output.constraints]
     return sum(forces, ca.SX(3, 1))

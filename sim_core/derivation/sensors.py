@@ -12,17 +12,17 @@ from dataclasses import replace
 import casadi as ca
 import numpy as np
 
-from sim_core.derivation.constraints import all_constraints, is_nonholonomic, rows_of
+from sim_core.derivation.constraints import all_constraints
 from sim_core.derivation.coordinates.absolute import inertia_matrix
 from sim_core.derivation.forces.applied import AppliedForces
 from sim_core.derivation.forces.springs import spring_energy, spring_lengths
 from sim_core.derivation.solving.solutions import Solution
 from sim_core.derivation.symbols import Frame, Frames, Motion, Symbols
-from sim_core.mechanism.checks.sensors import carried_by
 from sim_core.mechanism.description import Constraint, Mechanism, PrescribedMotion
+from sim_core.mechanism.inertias import carried_by
 from sim_core.mechanism.joints import Quaternion
+from sim_core.mechanism.outputs import AccelerometerOutput, ForceTorqueOutput, GyroscopeOutput, Sensor
 from sim_core.mechanism.quantities import Vector3
-from sim_core.mechanism.sensors import AccelerometerOutput, ForceTorqueOutput, GyroscopeOutput, Sensor
 from sim_core.spatial import rotation_from_quaternion
 
 
@@ -112,10 +112,10 @@ class Sensors:
                 rate = ca.jtimes(ca.substitute(length, small, ca.SX.zeros(6)), symbols.q, symbols.v)
                 virtual_work -= symbols.number(spring.damping) * rate * length
         row = 0
-        for constraint in sorted(all_constraints(self._mechanism), key=is_nonholonomic):
-            rows = ca.vertsplit(rows_of(constraint, frames, symbols))
+        for constraint in sorted(all_constraints(self._mechanism), key=lambda each: each.is_nonholonomic):
+            rows = ca.vertsplit(constraint.rows(frames, symbols))
             displaced = ca.vertsplit(_displaced_rows(constraint, moved, symbols))
-            variables = symbols.v if is_nonholonomic(constraint) else symbols.q
+            variables = symbols.v if constraint.is_nonholonomic else symbols.q
             for here, there in zip(rows, displaced, strict=True):
                 if ca.jacobian(here, variables).nnz() == 0:
                     continue  # left out of the multipliers too
@@ -140,7 +140,7 @@ def _displaced_rows(constraint: Constraint, frames: Frames, symbols: Symbols) ->
         if constraint.joint:
             return ca.SX(1, 1)
         return ca.dot(ca.DM(constraint.axis), frames[constraint.body].point(constraint.point))
-    return rows_of(constraint, frames, symbols)
+    return constraint.rows(frames, symbols)
 
 
 def _displaced(frames: Frames, carried: tuple[str, ...], at: ca.SX, small: ca.SX) -> Frames:

@@ -25,7 +25,7 @@ def checked_rows(mechanism: Mechanism) -> list[str]:
 
 def violated_at_start(mechanism: Mechanism) -> str:
     """Text that lists the constraints violated at the start (see `violated_at`); "" if there are none."""
-    if mechanism.formulation.startswith("partitioned"):
+    if mechanism.is_partitioned:
         return ""  # the only row defines the eliminated coordinate
     symbols, motion, *_ = moving_bodies(mechanism)
     kept = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints

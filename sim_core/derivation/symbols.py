@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -183,3 +183,13 @@ class Motion:
     inertial: Callable[[ca.SX], ca.SX]
     twins: list[tuple[int, int]] = field(default_factory=list)
     potential: ca.SX = field(default_factory=lambda: ca.SX(0))
+
+
+# Positions and velocities (n_joints,) of the declared joints, and indices of the joints with wrapped angles. A wrapped
+# angle comes from an arctangent and jumps by 2 pi at +-pi.
+Measures = tuple[ca.SX, ca.SX, list[int]]
+
+
+def column(values: Sequence[ca.SX]) -> ca.SX:
+    """Column of scalar expressions, which may be empty."""
+    return ca.vertcat(*values) if values else ca.SX(0, 1)

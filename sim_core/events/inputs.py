@@ -6,7 +6,7 @@ import numpy as np
 
 from sim_core.events.transitions import impact
 from sim_core.integrators.workspace import Workspace
-from sim_core.mechanism.joint_constraints import PrescribedMotion
+from sim_core.mechanism.constraints import PrescribedMotion
 from sim_core.system import System
 
 UNREACHED = 1e-6  # share of the jump, and of the size of the velocity: a larger difference is no rounding

@@ -67,7 +67,7 @@ def least_sizes(mechanism: Mechanism) -> list[int]:
     ch. 6], which is sparse: each row has one entry per coordinate between the link and the ground. For other
     coordinates, the bounds are 0.
     """
-    if mechanism.coordinates != "joint":
+    if not mechanism.has_joint_coordinates:
         return [0, 0]
     depth, operations = {GROUND: 0}, 0
     for joint in mechanism.joints:

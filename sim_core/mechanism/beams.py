@@ -1,12 +1,12 @@
-"""Beams of a mechanism: the beam, the constraint that keeps a point on it, outputs of deflection and contact force."""
+"""Beams of a mechanism, and outputs of their deflections and contact forces."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from sim_core.mechanism.frozen import Frozen
-from sim_core.mechanism.quantities import Number, Vector3
+from sim_core.mechanism.quantities import NotNegative, Number, Positive, Vector3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,16 +29,16 @@ class Beam(Frozen):
     """
 
     name: str
-    length: float
-    elements: int
-    mass_per_length: float
-    bending_stiffness: float
-    tension: Number = 0.0
+    length: Annotated[float, Positive()]
+    elements: Annotated[int, Positive()]
+    mass_per_length: Annotated[float, Positive()]
+    bending_stiffness: Annotated[float, Positive()]
+    tension: Annotated[Number, NotNegative()] = 0.0
     supports: Literal["clamped", "simple"] = "clamped"
-    modes: int = 0
-    mass_damping: float = 0.0
-    stiffness_damping: float = 0.0
-    damping_ratio: Number = 0.0
+    modes: Annotated[int, NotNegative()] = 0
+    mass_damping: Annotated[float, NotNegative()] = 0.0
+    stiffness_damping: Annotated[float, NotNegative()] = 0.0
+    damping_ratio: Annotated[Number, NotNegative()] = 0.0
     origin: Vector3 = (0.0, 0.0, 0.0)
     axis: Vector3 = (1.0, 0.0, 0.0)
     direction: Vector3 = (0.0, 0.0, -1.0)
@@ -51,23 +51,12 @@ class Beam(Frozen):
         """
         return self.modes or 2 * self.elements - (2 if self.supports == "clamped" else 0)
 
-
-@dataclass(frozen=True, kw_only=True)
-class BeamContact(Frozen):
-    """Constraint: a body-fixed point slides on a beam without friction, w(x) - p - offset = 0, unit m.
-
-    x and p are the point's coordinates along the beam's `axis` and `direction`, w is the deflection at x averaged over
-    `width`. The force acts perpendicular to the deflected beam, spread over the width. `dependent` names the coordinate
-    that a "partitioned" formulation eliminates. [Lipinski2023, eq. 20]
-    """
-
-    name: str
-    beam: str
-    body: str
-    point: Vector3 = (0.0, 0.0, 0.0)
-    dependent: str = ""
-    width: float = 0.0
-    offset: Number = 0.0
+    @property
+    def coordinate_names(self) -> list[str]:
+        """Names of the coordinates of all modes or, without modes, of all nodes, also of those that supports fix."""
+        if self.modes:
+            return [f"{self.name}.mode{k + 1}" for k in range(self.modes)]
+        return [f"{self.name}.{kind}{node}" for node in range(self.elements + 1) for kind in ("w", "slope")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from sim_core.mechanism.frozen import Frozen
 from sim_core.mechanism.joints import GROUND, IDENTITY_QUATERNION, ORIGIN, Quaternion, Z
-from sim_core.mechanism.quantities import Number, Vector3
+from sim_core.mechanism.quantities import NotNegative, Number, Positive, Vector3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +49,19 @@ class SphereContact(Frozen):
     name: str
     body: str
     center: Vector3 = ORIGIN
-    radius: float = 0.0
+    radius: Annotated[float, NotNegative()] = 0.0
     other: str = GROUND
     other_point: Vector3 = ORIGIN
     normal: Vector3 = Z
-    other_radius: float | None = None
+    other_radius: Annotated[float, Positive()] | None = None
     other_half_axis: Vector3 = ORIGIN
     other_half_sizes: Vector3 | None = None
     other_quaternion: Quaternion = IDENTITY_QUATERNION
-    stiffness: Number | None = None
-    dissipation: Number = 0.0
+    stiffness: Annotated[Number, Positive()] | None = None
+    dissipation: Annotated[Number, NotNegative()] = 0.0
     exponent: float = 1.5
-    friction: Number = 0.0
-    slip_velocity: Number = 1e-2
+    friction: Annotated[Number, NotNegative()] = 0.0
+    slip_velocity: Annotated[Number, Positive()] = 1e-2
 
     @property
     def is_plane(self) -> bool:

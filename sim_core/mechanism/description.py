@@ -11,13 +11,23 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Annotated, Literal
 
 from sim_core.errors import InvalidMechanism, UnknownName
-from sim_core.mechanism.beams import Beam, BeamContact
+from sim_core.mechanism.beams import Beam
+from sim_core.mechanism.constraints import Anchored as Anchored
+from sim_core.mechanism.constraints import Coincidence as Coincidence
+from sim_core.mechanism.constraints import Constraint as Constraint
+from sim_core.mechanism.constraints import Distance as Distance
+from sim_core.mechanism.constraints import JointRelation as JointRelation
+from sim_core.mechanism.constraints import Perpendicular as Perpendicular
+from sim_core.mechanism.constraints import PrescribedMotion as PrescribedMotion
+from sim_core.mechanism.constraints import Slider as Slider
+from sim_core.mechanism.constraints import SpinRelation as SpinRelation
+from sim_core.mechanism.constraints import UnitNorm as UnitNorm
 from sim_core.mechanism.contacts import LATER_CONTACT_FIELDS
 from sim_core.mechanism.contacts import SphereContact as SphereContact
 from sim_core.mechanism.custom_forces import CustomForce as CustomForce
@@ -25,12 +35,10 @@ from sim_core.mechanism.custom_forces import law_key, motion_key
 from sim_core.mechanism.frozen import Frozen
 from sim_core.mechanism.guards import SWITCHING_FIELDS, Guard
 from sim_core.mechanism.guards import Crossing as Crossing
-from sim_core.mechanism.joint_constraints import JointRelation as JointRelation
-from sim_core.mechanism.joint_constraints import PrescribedMotion as PrescribedMotion
 from sim_core.mechanism.joints import GROUND as GROUND
 from sim_core.mechanism.joints import IDENTITY as IDENTITY
 from sim_core.mechanism.joints import IDENTITY_QUATERNION as IDENTITY_QUATERNION
-from sim_core.mechanism.joints import LATER_FIELDS, LATER_SPRING_FIELDS, ORIENTED, Quaternion
+from sim_core.mechanism.joints import LATER_FIELDS, LATER_SPRING_FIELDS, Quaternion
 from sim_core.mechanism.joints import ORIGIN as ORIGIN
 from sim_core.mechanism.joints import Joint as Joint
 from sim_core.mechanism.joints import JointFriction as JointFriction
@@ -44,8 +52,15 @@ from sim_core.mechanism.outputs import ForceArrow as ForceArrow
 from sim_core.mechanism.outputs import JointOutput as JointOutput
 from sim_core.mechanism.outputs import Output
 from sim_core.mechanism.outputs import PointOutput as PointOutput
-from sim_core.mechanism.pushes import NUMBERS, push_names
-from sim_core.mechanism.quantities import CapturedParameter, FirstOrderState, holding
+from sim_core.mechanism.quantities import (
+    PUSH_NUMBERS,
+    CapturedParameter,
+    FirstOrderState,
+    NotNegative,
+    Positive,
+    holding,
+    push_names,
+)
 from sim_core.mechanism.quantities import Number as Number
 from sim_core.mechanism.quantities import Tunable as Tunable
 from sim_core.mechanism.quantities import Vector3 as Vector3
@@ -86,7 +101,7 @@ class Body(Frozen):
     """
 
     name: str
-    mass: Number
+    mass: Annotated[Number, NotNegative("kg")]
     inertia: tuple[Number, Number, Number, Number, Number, Number]
     center_of_mass: Vector3 = ORIGIN
     orientation: Literal["planar", "zxz", "euler_parameters"] = "planar"
@@ -99,112 +114,23 @@ class Body(Frozen):
         """Names of this body's coordinates that vary, in the order of COORDINATES."""
         return COORDINATES[self.orientation] if self.free is None else self.free
 
+    @property
+    def is_planar(self) -> bool:
+        """Whether the body's coordinates are those of a motion in the x, y plane."""
+        return self.orientation == "planar"
 
-@dataclass(frozen=True, kw_only=True)
-class Coincidence(Frozen):
-    """Constraint: two points coincide along each of the world directions e in `directions`, e . (r_a - r_b) = 0."""
-
-    name: str
-    body_a: str
-    point_a: Vector3
-    body_b: str
-    point_b: Vector3
-    directions: tuple[Vector3, ...] = (X, Y, Z)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Perpendicular(Frozen):
-    """Constraint: two body-fixed axes stay at right angles, axis_a . axis_b = 0."""
-
-    name: str
-    body_a: str
-    axis_a: Vector3
-    body_b: str
-    axis_b: Vector3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Slider(Frozen):
-    """Constraint: a point of body b stays in a plane through a point of body a, axis_a . (r_b - r_a) = 0.
-
-    The plane's normal axis_a is fixed to body a.
-    """
-
-    name: str
-    body_a: str
-    point_a: Vector3
-    axis_a: Vector3
-    body_b: str
-    point_b: Vector3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Distance(Frozen):
-    """Constraint: two points keep their distance, (|r_a - r_b|^2 - length^2) / (2 length) = 0, unit m."""
-
-    name: str
-    body_a: str
-    point_a: Vector3
-    body_b: str
-    point_b: Vector3
-    length: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class UnitNorm(Frozen):
-    """Constraint: the Euler parameters e of a body have norm 1, e'e - 1 = 0.
-
-    `sim_core.derivation` adds this constraint to the equations; a description does not need to contain it.
-    """
-
-    name: str
-    body: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpinRelation(Frozen):
-    """Nonholonomic constraint, as in a gear mesh: the sum of factor * (w . axis) over `terms` is zero.
-
-    w is the angular velocity of the term's body, in the frame of this body.
-
-    terms  (body, axis in the body's frame, factor) of each term
-    """
-
-    name: str
-    terms: tuple[tuple[str, Vector3, float], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Anchored(Frozen):
-    """Constraint: the coordinate of a body-fixed point r along a world axis stays at `at`, m: axis . r - at = 0."""
-
-    name: str
-    body: str
-    point: Vector3
-    axis: Vector3
-    at: Number
-
-
-Constraint = (
-    Coincidence
-    | Perpendicular
-    | Slider
-    | Distance
-    | UnitNorm
-    | SpinRelation
-    | Anchored
-    | JointRelation
-    | PrescribedMotion
-    | BeamContact
-)
+    @property
+    def has_euler_parameters(self) -> bool:
+        """Whether the body's coordinates contain Euler parameters."""
+        return self.orientation == "euler_parameters"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Servo(Frozen):
     """Gains of the position controller inside an actuator: `stiffness` N m/rad or N/m, `damping` N m s/rad or N s/m."""
 
-    stiffness: float
-    damping: float
+    stiffness: Annotated[float, Positive()]
+    damping: Annotated[float, NotNegative()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,9 +146,9 @@ class Actuator(Frozen):
     name: str
     joint: str = ""
     start: float = 0.0
-    effort_limit: float | None = None
+    effort_limit: Annotated[float, Positive(remedy="give None for no limit")] | None = None
     unit: str = "N m"
-    velocity_limit: float | None = None
+    velocity_limit: Annotated[float, Positive(remedy="give None for no limit")] | None = None
     servo: Servo | None = None
 
     @property
@@ -245,10 +171,10 @@ class Spring(Frozen):
     point_a: Vector3
     body_b: str
     point_b: Vector3
-    stiffness: Number
-    rest_length: Number = 0.0
-    damping: Number = 0.0
-    pretension: Number = 0.0
+    stiffness: Annotated[Number, NotNegative()]
+    rest_length: Annotated[Number, NotNegative()] = 0.0
+    damping: Annotated[Number, NotNegative("N s/m")] = 0.0
+    pretension: Annotated[Number, NotNegative()] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,6 +188,39 @@ class ConstraintMode(Frozen):
 
     name: str = "default"
     constraints: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class CoordinateFamily:
+    """A choice of the coordinates of a mechanism.
+
+    called     text for messages
+    names      function of the bodies and joints that returns the names of the coordinates
+    of_bodies  whether the coordinates are those of the bodies, so that joints are constraints
+    of_joints  whether the coordinates are the positions of the joints
+    """
+
+    called: str
+    names: Callable[[Sequence[Body], Sequence[Joint]], list[str]]
+    of_bodies: bool = False
+    of_joints: bool = False
+
+
+FAMILIES = {
+    "absolute": CoordinateFamily(
+        "absolute coordinates",
+        lambda bodies, joints: [f"{body.name}.{name}" for body in bodies for name in body.free_coordinates],
+        of_bodies=True,
+    ),
+    "joint": CoordinateFamily(
+        "joint coordinates",
+        lambda bodies, joints: [name for joint in joints for name in joint.coordinates],
+        of_joints=True,
+    ),
+    "absolute_angle": CoordinateFamily(
+        "absolute angles", lambda bodies, joints: [f"{joint.child}.angle" for joint in joints if not joint.is_fixed]
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,6 +274,8 @@ class Mechanism(Frozen):
     arrows: tuple[ForceArrow, ...] = ()
     pushable: tuple[str, ...] = ()
 
+    is_valid = False  # set by `validate`; a changed copy is not valid before its own check
+
     def __post_init__(self) -> None:
         super().__post_init__()
         states = self.first_order_states if isinstance(self.joints, tuple) else ()
@@ -330,6 +291,12 @@ class Mechanism(Frozen):
     def _repr_html_(self) -> str:
         """HTML table of the mechanism that a notebook displays."""
         return mechanism_html(self)
+
+    def with_stiffness(self, contacts: tuple[SphereContact, ...]) -> Mechanism:
+        """A copy with contacts that differ in their stiffness alone, as valid as this mechanism."""
+        changed = dataclasses.replace(self, contacts=contacts)
+        object.__setattr__(changed, "is_valid", self.is_valid)
+        return changed
 
     def body(self, name: str) -> Body:
         """Return the body with this name; raise UnknownName if there is none."""
@@ -352,20 +319,20 @@ class Mechanism(Frozen):
         Each of these joints has one joint position; for a planar joint, this is the angle. Joint states and joint
         commands list these joints, in this order.
         """
-        return tuple(joint for joint in self.joints if joint.kind not in ("fixed", *ORIENTED))
+        return tuple(joint for joint in self.joints if not joint.is_fixed and not joint.is_oriented)
 
     @property
     def oriented_joints(self) -> tuple[Joint, ...]:
         """The spherical and free joints, whose orientation is a quaternion."""
-        return tuple(joint for joint in self.joints if joint.kind in ORIENTED)
+        return tuple(joint for joint in self.joints if joint.is_oriented)
 
     @property
     def posed_joints(self) -> tuple[Joint, ...]:
         """The joints whose pose has more than one number: spherical and free joints, and planar joints of a mechanism
         in joint coordinates.
         """
-        planar = ("planar",) if self.coordinates == "joint" else ()
-        return tuple(joint for joint in self.joints if joint.kind in (*ORIENTED, *planar))
+        slides = self.has_joint_coordinates
+        return tuple(each for each in self.joints if each.is_oriented or (slides and each.is_planar))
 
     @property
     def has_single_coordinates(self) -> bool:
@@ -389,10 +356,38 @@ class Mechanism(Frozen):
     def coordinate_count(self) -> int:
         """Number n_q of coordinates in the equations of motion, including first-order states."""
         rest = len(self.first_order_states) + sum(beam.n_coordinates for beam in self.beams)
-        rest -= int("partitioned" in self.formulation)
-        if self.coordinates == "absolute":
-            return rest + sum(len(body.free_coordinates) for body in self.bodies)
-        return rest + sum(len(joint.coordinates) for joint in self.joints)
+        return rest - int(self.is_partitioned) + len(self.family.names(self.bodies, self.joints))
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        """Names of the coordinates, in order.
+
+        The names include coordinates that are not free: those of beam nodes that the supports fix, and the coordinate
+        that a "partitioned" formulation eliminates.
+        """
+        own = self.family.names(self.bodies, self.joints)
+        beams = [name for beam in self.beams for name in beam.coordinate_names]
+        return (*own, *[state.name for state in self.first_order_states], *beams)
+
+    @property
+    def family(self) -> CoordinateFamily:
+        """The choice of the coordinates."""
+        return FAMILIES.get(self.coordinates, FAMILIES["joint"])  # `validate` refuses an unknown choice
+
+    @property
+    def has_body_coordinates(self) -> bool:
+        """Whether the coordinates are those of the bodies (absolute coordinates), so that joints are constraints."""
+        return self.family.of_bodies
+
+    @property
+    def has_joint_coordinates(self) -> bool:
+        """Whether the coordinates are the positions of the joints."""
+        return self.family.of_joints
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether the formulation eliminates a coordinate of a beam contact."""
+        return "partitioned" in self.formulation
 
     @cached_property
     def tunables(self) -> tuple[Tunable, ...]:
@@ -413,9 +408,14 @@ class Mechanism(Frozen):
         """
         lists = [c.constraints for c in self.constraint_modes if c.constraints is not None]
         by_guards = {name for guard in self.guards for name in (*guard.engages, *guard.releases)}
-        joints = self.joints if self.coordinates == "absolute" else ()
-        names = dict.fromkeys(item.name for item in (*joints, *self.constraints))
+        names = dict.fromkeys(self.switchable)
         return tuple(name for name in names if name in by_guards or any(name not in kept for kept in lists))
+
+    @property
+    def switchable(self) -> list[str]:
+        """Names that a constraint mode may list: names of constraints and, in absolute coordinates, of joints."""
+        joints = self.joints if self.has_body_coordinates else ()
+        return [item.name for item in (*joints, *self.constraints)]
 
     @property
     def changes(self) -> bool:
@@ -462,7 +462,7 @@ class Mechanism(Frozen):
         kept = self.constraint_modes[constraint_mode].constraints
         holds = [1.0 if kept is None or name in kept else 0.0 for name in self.switched]
         own = [*[item.value for item in self.tunables], *[item.value for item in self.captured]]
-        return (*own, *self.orientations, *[0.0] * (NUMBERS * len(self.pushable)), *holds)
+        return (*own, *self.orientations, *[0.0] * (PUSH_NUMBERS * len(self.pushable)), *holds)
 
     @property
     def orientations(self) -> tuple[float, ...]:

@@ -8,10 +8,10 @@ shorter: they need N guards, while constraint modes would need 2^N sets of const
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from sim_core.mechanism.frozen import Frozen
-from sim_core.mechanism.quantities import Number, Vector3
+from sim_core.mechanism.quantities import Number, Positive, Vector3
 
 Y: Vector3 = (0.0, 1.0, 0.0)
 ORIGIN: Vector3 = (0.0, 0.0, 0.0)
@@ -99,8 +99,8 @@ class Window(Frozen):
     """
 
     aims: tuple[Aim, ...]
-    gap: Number
-    speed: Number
+    gap: Annotated[Number, Positive("m", remedy="otherwise the guard never fires")]
+    speed: Annotated[Number, Positive("m/s", remedy="otherwise the guard never fires")]
     margin: float = 0.0
 
 

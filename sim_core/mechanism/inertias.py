@@ -47,19 +47,27 @@ def held_together(mechanism: Mechanism, name: str) -> dict[str, tuple[Array, Arr
     The poses are those in the frame of the body of the group that lies next to the ground. If the group is fixed to the
     ground, the ground is this body.
     """
-    if mechanism.coordinates == "absolute":
+    if mechanism.has_body_coordinates:
         return {name: (np.zeros(3), np.eye(3))}
-    fixed = {joint.child: joint for joint in mechanism.joints if joint.kind == "fixed"}
+    fixed = {joint.child: joint for joint in mechanism.joints if joint.is_fixed}
     root = name
     while root in fixed:
         root = fixed[root].parent
     poses = {root: (np.zeros(3), np.eye(3))}
     for joint in mechanism.joints:  # parents before children
-        if joint.kind == "fixed" and joint.parent in poses:
+        if joint.is_fixed and joint.parent in poses:
             p, R = poses[joint.parent]
             R_child = R @ np.array(joint.rotation)
             poses[joint.child] = p + R @ np.array(joint.parent_point) - R_child @ np.array(joint.child_point), R_child
     return poses
+
+
+def carried_by(mechanism: Mechanism, body: str) -> tuple[str, ...]:
+    """Names of a body and of all its descendants in the tree of joints."""
+    carried = [body]
+    for parent in carried:
+        carried += [joint.child for joint in mechanism.joints if joint.parent == parent and joint.child not in carried]
+    return tuple(carried)
 
 
 def common_inertia(mechanism: Mechanism, name: str) -> tuple[float, Array] | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
 from sim_core.mechanism.frozen import Frozen
-from sim_core.mechanism.quantities import Number, Vector3
+from sim_core.mechanism.quantities import NotNegative, Number, Positive, Vector3
+from sim_core.spatial import perpendicular_axes
 
 Matrix3 = tuple[Vector3, Vector3, Vector3]
 
@@ -20,15 +23,42 @@ Quaternion = tuple[float, float, float, float]
 IDENTITY_QUATERNION: Quaternion = (1.0, 0.0, 0.0, 0.0)
 
 JointKind = Literal["revolute", "prismatic", "planar", "fixed", "spherical", "free"]
-JOINT_KINDS: tuple[JointKind, ...] = get_args(JointKind)
-# endings of the names of the coordinates of joints with several; a joint with one coordinate gives it its own name
-ENDINGS: dict[str, tuple[str, ...]] = {
-    "fixed": (),
-    "planar": ("x", "y", "theta"),
-    "spherical": ("rx", "ry", "rz"),
-    "free": ("x", "y", "z", "rx", "ry", "rz"),
+
+
+@dataclass(frozen=True, kw_only=True)
+class Freedom:
+    """Degrees of freedom of a kind of joint, from the parent to the child: translations, then a rotation.
+
+    slides       function of the joint's axis that returns the directions of the translations, in the parent's axes
+    turns        whether the joint rotates about its axis, by one coordinate
+    is_oriented  whether the joint has every rotation: its orientation is a quaternion
+    endings      endings of the names of the coordinates; a joint with the ending "" gives the coordinate its own name
+    without      names of the fields of Joint that a joint of the kind cannot have
+    instead      remedy for a joint with such a field, for the error message
+    """
+
+    slides: Callable[[Vector3], tuple[Vector3, ...]] = lambda axis: ()
+    turns: bool = False
+    is_oriented: bool = False
+    endings: tuple[str, ...] = ("",)
+    without: tuple[str, ...] = ()
+    instead: str = "use a CustomForce instead"
+
+
+FREEDOMS: dict[JointKind, Freedom] = {
+    "revolute": Freedom(turns=True),
+    "prismatic": Freedom(slides=lambda axis: (axis,)),
+    "planar": Freedom(slides=perpendicular_axes, turns=True, endings=("x", "y", "theta")),
+    "fixed": Freedom(endings=(), without=("spring", "friction", "stops", "armature"), instead="remove these parts"),
+    "spherical": Freedom(is_oriented=True, endings=("rx", "ry", "rz"), without=("load", "friction", "lower")),
+    "free": Freedom(
+        slides=lambda axis: IDENTITY,
+        is_oriented=True,
+        endings=("x", "y", "z", "rx", "ry", "rz"),
+        without=("load", "friction", "stops", "lower", "upper"),
+    ),
 }
-ORIENTED = ("spherical", "free")  # kinds whose orientation is a quaternion
+UNKNOWN = Freedom()  # of a kind that `validate` refuses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +81,8 @@ class JointSpring(Frozen):
     numbers k and k3 in N/m and N/m^3. This is the `stiffness` of ball and free joints in MuJoCo.
     """
 
-    stiffness: Number = 0.0
-    cubic: Number = 0.0
+    stiffness: Annotated[Number, NotNegative()] = 0.0
+    cubic: Annotated[Number, NotNegative()] = 0.0
     rest: Number = 0.0
     preload: Number = 0.0
     rest_quaternion: Quaternion = IDENTITY_QUATERNION
@@ -82,14 +112,14 @@ class JointFriction(Frozen):
                         bound
     """
 
-    coulomb: Number
+    coulomb: Annotated[Number, NotNegative()]
     static: Number | None = None
-    stribeck_velocity: Number = 0.01
-    smoothing_velocity: Number = 1e-3
-    bristle_stiffness: Number | None = None
-    bristle_damping: Number = 0.0
+    stribeck_velocity: Annotated[Number, Positive()] = 0.01
+    smoothing_velocity: Annotated[Number, Positive()] = 1e-3
+    bristle_stiffness: Annotated[Number, Positive()] | None = None
+    bristle_damping: Annotated[Number, NotNegative()] = 0.0
     elastic_share: float = 0.7
-    relaxation_rate: Number = 500.0
+    relaxation_rate: Annotated[Number, Positive()] = 500.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,8 +137,8 @@ class JointStops(Frozen):
     exponent     n: 1, 1.5 (Hertz: an elastic sphere), 2 or 3; the larger, the smoother the onset
     """
 
-    stiffness: Number
-    dissipation: Number = 0.0
+    stiffness: Annotated[Number, Positive()]
+    dissipation: Annotated[Number, NotNegative()] = 0.0
     exponent: float = 1.5
 
 
@@ -148,15 +178,55 @@ class Joint(Frozen):
     child_point: Vector3 = ORIGIN
     axis: Vector3 = Z
     rotation: Matrix3 = IDENTITY
-    damping: Number = 0.0
+    damping: Annotated[Number, NotNegative("N m s", of_length="N s/m")] = 0.0
     load: Number = 0.0
     lower: float | None = None
     upper: float | None = None
-    armature: Number = 0.0
+    armature: Annotated[Number, NotNegative("kg m2", of_length="kg")] = 0.0
     spring: JointSpring | None = None
     friction: JointFriction | None = None
     stops: JointStops | None = None
     quaternion: Quaternion = IDENTITY_QUATERNION
+
+    @property
+    def freedom(self) -> Freedom:
+        """Degrees of freedom of the joint's kind."""
+        return FREEDOMS.get(self.kind, UNKNOWN)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the joint permits no motion."""
+        return not self.freedom.endings
+
+    @property
+    def turns(self) -> bool:
+        """Whether the joint rotates about its axis: a revolute or planar joint."""
+        return self.freedom.turns
+
+    @property
+    def is_oriented(self) -> bool:
+        """Whether the joint's orientation is a quaternion: a spherical or free joint."""
+        return self.freedom.is_oriented
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the joint permits every rotation and translation: a free joint."""
+        return self.is_oriented and bool(self.slides)
+
+    @property
+    def is_planar(self) -> bool:
+        """Whether the joint rotates about its axis and translates along two directions: a planar joint."""
+        return self.turns and len(self.slides) == 2
+
+    @property
+    def slides(self) -> tuple[Vector3, ...]:
+        """Directions of the joint's translations, in the parent's axes, in the order of its coordinates."""
+        return self.freedom.slides(self.axis)
+
+    @property
+    def is_length(self) -> bool:
+        """Whether the joint's position is a length: a prismatic joint."""
+        return bool(self.slides) and not self.turns and not self.is_oriented
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -165,19 +235,17 @@ class Joint(Frozen):
         The coordinate of a joint with one coordinate has the joint's name. The coordinates of a planar joint end in .x
         .y .theta, the orientation of a spherical or free joint in .rx .ry .rz. A fixed joint has no coordinates.
         """
-        if self.kind not in ENDINGS:
-            return (self.name,)
-        return tuple(f"{self.name}.{end}" for end in ENDINGS[self.kind])
+        return tuple(f"{self.name}.{end}" if end else self.name for end in self.freedom.endings)
 
     @property
     def orientation_names(self) -> tuple[str, ...]:
         """Names of the parameters with the quaternion w x y z of a spherical or free joint; empty for other joints."""
-        return tuple(f"{self.name}.q{part}" for part in "wxyz") if self.kind in ORIENTED else ()
+        return tuple(f"{self.name}.q{part}" for part in "wxyz") if self.is_oriented else ()
 
     @property
     def unit(self) -> str:
         """Unit of the joint's position: "m" for a prismatic joint, otherwise "rad"."""
-        return "m" if self.kind == "prismatic" else "rad"
+        return "m" if self.is_length else "rad"
 
     @property
     def bristle(self) -> str:
@@ -214,8 +282,6 @@ def dissipation_for(restitution: float, speed: float) -> float:
     1 + d = (1 - e d) exp(d (1 + e)), which follows from integrating v dv / (1 + 3/2 c v) over the impact. Raises
     ValueError unless 0 < e <= 1 and speed > 0.
     """
-    import math
-
     if not (0.0 < restitution <= 1.0 and speed > 0.0):
         raise ValueError(
             f"restitution is {restitution} and speed is {speed}; restitution must be above 0 and at most 1, and speed "

@@ -66,6 +66,38 @@ class FirstOrderState(Frozen):
 Number = float | Tunable | CapturedParameter
 
 
+@dataclass(frozen=True)
+class NotNegative:
+    """Range of a number, for annotations such as `Annotated[Number, NotNegative("kg")]`.
+
+    unit       unit of the number, for the error message
+    of_length  unit for a joint whose position is a length, if it differs
+    remedy     end of the error message
+    """
+
+    unit: str = ""
+    of_length: str = ""
+    remedy: str = ""
+    zero: bool = True  # whether the number may be 0
+
+    def fault(self, name: str, number: Number, is_length: bool) -> str:
+        """Text such as "mass is -2 kg; it must not be negative" for a number outside the range; otherwise ""."""
+        value = value_of(number)
+        if value > 0.0 or (self.zero and value == 0.0):
+            return ""
+        called = f" ({number.name})" if isinstance(number, Tunable) else ""
+        unit = self.of_length if is_length and self.of_length else self.unit
+        must = "not be negative" if self.zero else "be above 0"
+        return f"{name}{called} is {value:g}{unit and f' {unit}'}; it must {must}{self.remedy and f'; {self.remedy}'}"
+
+
+@dataclass(frozen=True)
+class Positive(NotNegative):
+    """Range of a number that must be above 0."""
+
+    zero: bool = False
+
+
 def value_of(number: Number) -> float:
     """Value of a number of a description as a float; for a Tunable or CapturedParameter its value at the start."""
     return float(number.value if isinstance(number, Tunable | CapturedParameter) else number)
@@ -74,3 +106,15 @@ def value_of(number: Number) -> float:
 def holding(constraint: str) -> str:
     """Name of the parameter that is 1 while a constraint holds and 0 otherwise: CONSTRAINT.holds."""
     return f"{constraint}.holds"
+
+
+FORCE, POINT = ("fx", "fy", "fz"), ("px", "py", "pz")
+PUSH_NUMBERS = len(FORCE) + len(POINT)  # numbers in the parameter vector p of each body that can be pushed
+
+
+def push_names(body: str) -> tuple[str, ...]:
+    """Names of the six entries of p for a body's external force.
+
+    The entries are the force along the world axes (3,), N, then its point of action in the body's frame (3,), m.
+    """
+    return tuple(f"{body}.push.{part}" for part in (*FORCE, *POINT))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sim_core.errors import UnknownName
-from sim_core.mechanism.checks.sensors import check_sensors
+from sim_core.mechanism.checks.outputs import check_outputs
 from sim_core.mechanism.description import Mechanism
-from sim_core.mechanism.sensors import ForceTorqueOutput
+from sim_core.mechanism.outputs import ForceTorqueOutput
 
 
 def with_reactions(mechanism: Mechanism, joints: Sequence[str] | None = None) -> Mechanism:
@@ -30,5 +30,5 @@ def with_reactions(mechanism: Mechanism, joints: Sequence[str] | None = None) ->
     wanted = names if joints is None else list(dict.fromkeys(joints))
     added = tuple(ForceTorqueOutput(name=f"reaction_{name}", joint=name) for name in wanted)
     extended = replace(mechanism, outputs=(*mechanism.outputs, *added))
-    check_sensors(extended, f"reactions of {mechanism.name!r}")
+    check_outputs(extended, f"reactions of {mechanism.name!r}")
     return extended

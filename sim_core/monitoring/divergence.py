@@ -18,8 +18,9 @@ from sim_core.errors import SimulationDiverged
 from sim_core.flexible.elements import BeamModel, beam_model
 from sim_core.integrators.steppers import Stepper
 from sim_core.integrators.workspace import DIVERGED, NOT_CONVERGED, STEP_TOO_SMALL
-from sim_core.mechanism.beams import Beam, BeamContact
+from sim_core.mechanism.beams import Beam
 from sim_core.mechanism.checks.angles import NEAR, nutations
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.stabilization.stabilizers import Stabilizer, largest_step
 from sim_core.system import System
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim_core.mechanism.joint_constraints import PrescribedMotion
+from sim_core.mechanism.constraints import PrescribedMotion
 from sim_core.monitoring.modes import rounded_down
 from sim_core.system import System
 

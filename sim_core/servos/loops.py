@@ -18,8 +18,8 @@ import numpy as np
 
 from sim_core.errors import InvalidRequest, UnknownName, require_finite
 from sim_core.kernels.bound import BoundKernel
+from sim_core.mechanism.constraints import PrescribedMotion
 from sim_core.mechanism.description import Mechanism
-from sim_core.mechanism.joint_constraints import PrescribedMotion
 from sim_core.servos.kernels import EFFORT, POSITION, servo_efforts, take_commands
 
 MODES = ("effort", "velocity", "position")

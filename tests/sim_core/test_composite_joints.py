@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from sim_core.mechanism import (
     screw_joint,
     universal_joint,
 )
+from sim_core.mechanism.joints import FREEDOMS, Freedom
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 
@@ -51,6 +54,20 @@ def test_a_nut_runs_down_a_screw_with_the_acceleration_of_its_pitch() -> None:
     assert turn == pytest.approx(-0.5 * MASS * GRAVITY * pitch / (INERTIA + MASS * pitch**2), rel=1e-9)
     assert slide == pytest.approx(pitch * turn, rel=1e-9)
     assert abs(sim.energy_ledger.departure) < 1e-9
+
+
+def test_an_entry_of_the_table_of_kinds_is_a_joint(monkeypatch: pytest.MonkeyPatch) -> None:
+    freedom = Freedom(slides=lambda axis: (axis,), turns=True, endings=("slide", "turn"))
+    monkeypatch.setitem(FREEDOMS, cast(Any, "cylindrical"), freedom)
+    joint = Joint(name="nut", kind=cast(Any, "cylindrical"), child="nut")
+    alone = dataclasses.replace(nut(None), bodies=nut(None).bodies[-1:], joints=(joint,))
+    object.__setattr__(alone, "is_valid", True)  # `kind` is annotated with the shipped kinds
+    composed, entry = assemble(nut(None)), assemble(alone)
+    assert entry.coordinate_names == ("nut.slide", "nut.turn")
+    for one, other in zip(
+        entry.terms(0.0, [0.3, 0.4], [1.0, 2.0]), composed.terms(0.0, [0.3, 0.4], [1.0, 2.0]), strict=True
+    ):
+        assert one == pytest.approx(other, abs=1e-12)
 
 
 def test_a_cylindrical_joint_falls_and_turns_independently() -> None:

@@ -11,7 +11,8 @@ from robots.registry import build
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.flexible.elements import beam_model
 from sim_core.mechanism import ConstraintMode, Mechanism
-from sim_core.mechanism.beams import Beam, BeamContact, DeflectionOutput
+from sim_core.mechanism.beams import Beam, DeflectionOutput
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.validation import validate
 from sim_core.system import assemble
 
@@ -121,8 +122,8 @@ def changed(**beam_changes: object) -> Mechanism:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"length": 0.0}, "length is 0.0; it must be positive"),
-        ({"tension": -1.0}, "tension is -1.0; it must not be negative"),
+        ({"length": 0.0}, "length is 0; it must be above 0"),
+        ({"tension": -1.0}, "tension is -1; it must not be negative"),
         ({"elements": 5, "modes": 9}, "modes is 9; a beam of 5 elements can have at most 8 modes"),
         ({"elements": 2.5}, "elements is 2.5; it must be a whole number"),
         ({"axis": (1.0, 1.0, 0.0)}, "axis is .*; it must have length 1"),

@@ -361,7 +361,7 @@ def test_a_stepper_that_spans_steps_is_refused_in_one_line(stepper: str) -> None
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"quaternion": (1.0, 0.1, 0.0, 0.0)}, "joint 'base': quaternion .* has the norm 1.00499; its norm must be 1"),
+        ({"quaternion": (1.0, 0.1, 0.0, 0.0)}, "joint 'base': quaternion .* of norm 1.00499; its norm must be 1"),
         ({"load": 0.1}, "joint 'base' is free, so that it can have no load"),
         ({"kind": "revolute"}, "joint 'base' is revolute, so that it cannot have a quaternion"),
     ],

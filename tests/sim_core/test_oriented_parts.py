@@ -205,7 +205,7 @@ def test_a_start_beyond_the_limit_of_a_ball_joint_is_named() -> None:
         (
             "spherical",
             {"spring": JointSpring(rest_quaternion=(1, 1, 0, 0))},
-            "rest_quaternion .* has the norm 1.41421; it",
+            "rest_quaternion .* of norm 1.41421; it",
         ),
         ("free", {"upper": 1.0}, "joint 'ball' is free, so that it can have no upper"),
         ("free", {"stops": JointStops(stiffness=1.0)}, "joint 'ball' is free, so that it can have no stops"),

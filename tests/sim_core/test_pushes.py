@@ -8,7 +8,7 @@ import pytest
 from robots.registry import build
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Body, Joint, Mechanism
-from sim_core.mechanism.pushes import push_names
+from sim_core.mechanism.quantities import push_names
 from sim_core.simulation import Simulation
 from sim_core.state import State
 from sim_core.system import System, assemble

@@ -189,10 +189,10 @@ def test_broken_plain_data_changes_nothing(plain: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"effort_limit": 0.0}, "effort_limit is 0.0; it must be above 0"),
-        ({"velocity_limit": -1.0}, "velocity_limit is -1.0"),
-        ({"servo": Servo(stiffness=0.0, damping=1.0)}, "servo stiffness is 0.0; it must be a number above 0"),
-        ({"servo": Servo(stiffness=1.0, damping=-1.0)}, "servo damping is -1.0; it must be a number at least 0"),
+        ({"effort_limit": 0.0}, "effort_limit is 0; it must be above 0"),
+        ({"velocity_limit": -1.0}, "velocity_limit is -1"),
+        ({"servo": Servo(stiffness=0.0, damping=1.0)}, "servo: stiffness is 0; it must be above 0"),
+        ({"servo": Servo(stiffness=1.0, damping=-1.0)}, "servo: damping is -1; it must not be negative"),
     ],
 )
 def test_limits_and_gains_that_cannot_be_are_named(changes: dict[str, object], line: str) -> None:

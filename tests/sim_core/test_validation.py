@@ -21,6 +21,7 @@ from sim_core.mechanism import (
     SpinRelation,
     Spring,
     Tunable,
+    validation,
 )
 from sim_core.mechanism.validation import validate
 from sim_core.simulation import Simulation
@@ -106,14 +107,14 @@ def test_a_coordinate_that_moves_no_mass_is_refused_with_its_body(kept: tuple[st
         (with_joint(kind="prismatic") | with_body(mass=0.0), "body 'pole': mass is 0, and joint 'hinge'"),
         (with_joint(child_point=(0.1, 0.0)), "joint 'hinge': child_point is .*; it must be three numbers"),
         (with_joint(parent_point="abc"), "joint 'hinge': parent_point is 'abc'; it must be three numbers"),
-        (with_spring(stiffness=-1.0), "spring 'coil': stiffness is -1.0; it must not be negative"),
+        (with_spring(stiffness=-1.0), "spring 'coil': stiffness is -1; it must not be negative"),
         (with_spring(rest_length="1"), "spring 'coil': rest_length is '1'; it must be a number"),
         ({"initial_q": ("0", 0.0)}, "initial_q is '0'; it must be a number"),
         (with_joint(damping=-0.1), "joint 'hinge': damping is -0.1 N m s; it must not be negative"),
         (with_joint(damping=Tunable("drag", -0.1)), r"joint 'hinge': damping \(drag\) is -0.1 N m s; it must not"),
         (
             {"springs": (Spring(body_a="cart", body_b="pole", damping=-2.0, **SPRING),)},
-            "spring 'coil': damping is -2.0 N s/m; it must not be negative",
+            "spring 'coil': damping is -2 N s/m; it must not be negative",
         ),
         ({"initial_q": (0.0,)}, "initial_q has 1 numbers; the mechanism has 2 coordinates"),
         ({"initial_v": (0.0, float("inf"))}, "initial_v"),
@@ -150,11 +151,20 @@ def test_every_robot_is_valid_and_its_coordinates_are_counted_right(name: str) -
     assert mechanism.coordinate_count == assemble(mechanism).n_q
 
 
+def test_a_description_is_checked_once_on_the_way_to_the_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[Mechanism] = []
+    monkeypatch.setattr(validation, "CHECKS", (*validation.CHECKS, lambda mechanism, owner: checked.append(mechanism)))
+    mechanism = build("rotary_pendulum", pushable="*")
+    Simulation(assemble(mechanism)).step()
+    assert len(checked) == 1
+    assert not dataclasses.replace(mechanism, name="another").is_valid
+
+
 def test_a_tunable_is_refused_while_running_as_in_a_description_and_keeps_its_value() -> None:
     sim = Simulation(assemble(build("rotary_pendulum", coordinates="joint")))
     sim.set_parameters({"arm_damping": 0.25})
     with pytest.raises(
-        InvalidRequest, match=r"joint 'pendulum': damping \(pendulum_damping\) is -1.0 N m s; it must not"
+        InvalidRequest, match=r"joint 'pendulum': damping \(pendulum_damping\) is -1 N m s; it must not"
     ):
         sim.set_parameters({"arm_damping": 0.5, "pendulum_damping": -1.0})
     assert sim.parameters == {"arm_damping": 0.25, "pendulum_damping": 0.0}

@@ -93,7 +93,7 @@ def mechanism_of(sim: SimPlan, differences: PlantPerturbation) -> Mechanism:
     heavier = dict(zip(bodies, spread("mass", differences.mass, bodies, "body"), strict=True))
     braked = dict(zip(joints, spread("friction", differences.friction, joints, "joint"), strict=True))
     rubbing = np.flatnonzero(spread("dry_friction", differences.dry_friction, joints, "joint"))
-    if len(rubbing) and (mechanism.coordinates != "joint" or not mechanism.has_single_coordinates):
+    if len(rubbing) and (not mechanism.has_joint_coordinates or not mechanism.has_single_coordinates):
         raise ValueError(
             f"dry_friction requires joint coordinates with one coordinate per joint, which robot {sim.robot!r} does "
             'not have; remove dry_friction or try the robot parameters { coordinates = "joint" }'

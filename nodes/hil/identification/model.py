@@ -36,7 +36,7 @@ def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
         mechanism = build(robot, **with_joint_coordinates(robot, chosen))
     except ValueError as error:
         raise NoModelError(str(error)) from None
-    if mechanism.coordinates != "joint" or mechanism.constraints:
+    if not mechanism.has_joint_coordinates or mechanism.constraints:
         raise NoModelError(
             f"robot {robot!r} has loops or absolute coordinates; the efforts along its joints can be computed only "
             "for a tree of joints in joint coordinates"

@@ -37,7 +37,7 @@ class MeasuredPoses:
         self._p = self._system.default_parameters()
         self._places = {name: place for place, name in enumerate(self._system.joint_names)}
         rows = self._system.constraint_modes[0]
-        self._is_direct = mechanism.coordinates == "joint" and rows.n_rows == 0
+        self._is_direct = mechanism.has_joint_coordinates and rows.n_rows == 0
         self._model: dict[str, float] = {}
         self._frames: list[float] = []
         self._due = -np.inf  # time of the next poses, s
@@ -84,7 +84,7 @@ class MeasuredPoses:
     def _write_joints(self, positions: dict[str, float]) -> None:
         """Write joint positions to the coordinates of joints with one coordinate, and to planar joints' angles."""
         mechanism, index = self._system.mechanism, 0
-        if mechanism.coordinates != "joint":
+        if not mechanism.has_joint_coordinates:
             return
         for joint in mechanism.joints:
             index += len(joint.coordinates)
@@ -97,12 +97,12 @@ class MeasuredPoses:
         """
         mechanism, index, place = self._system.mechanism, 0, 0
         posed = mechanism.posed_joints
-        if mechanism.coordinates != "joint" or len(frames) != FRAME * len(posed):
+        if not mechanism.has_joint_coordinates or len(frames) != FRAME * len(posed):
             return
         for joint in mechanism.joints:
             frame = np.array(frames[place : place + FRAME])
             place += FRAME if joint in posed else 0
-            if joint.kind == "planar":
+            if joint.is_planar:
                 x, y = perpendicular_axes(joint.axis)
                 self._q[index : index + 2] = np.dot(x, frame[:3]), np.dot(y, frame[:3])
             elif joint in posed:

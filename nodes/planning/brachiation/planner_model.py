@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nodes.planning.brachiation.swing_model import Link, PlannerModel
 from sim_core.mechanism import Mechanism
-from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.quantities import value_of
 
 

@@ -31,7 +31,8 @@ from sim_core.mechanism import (
     X,
     Y,
 )
-from sim_core.mechanism.beams import Beam, BeamContact
+from sim_core.mechanism.beams import Beam
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.system import System, assemble
 
 SWING, BOTH, DRIVEN = range(3)

@@ -5,20 +5,16 @@ projected.
 from __future__ import annotations
 
 import casadi as ca
+import numpy as np
 
 from sim_core import spatial
-from sim_core.derivation.symbols import Frame, Motion, Symbols, ground_frame, symbols_for
-from sim_core.mechanism.description import COORDINATES, Body, Mechanism
-
-
-def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
-    """Names BODY.COORDINATE of all coordinates, in the order of the bodies."""
-    return tuple(f"{body.name}.{name}" for body in mechanism.bodies for name in body.free_coordinates)
+from sim_core.derivation.symbols import Frame, Measures, Motion, Symbols, column, ground_frame, symbols_for
+from sim_core.mechanism.description import COORDINATES, GROUND, Body, Joint, Mechanism
 
 
 def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
     """Symbols of a mechanism in absolute coordinates, and its frames, block-diagonal mass matrix M, and forces f."""
-    names = coordinate_names(mechanism)
+    names = tuple(mechanism.family.names(mechanism.bodies, mechanism.joints))
     symbols = symbols_for(mechanism, len(names))
     frames = ground_frame()
     M, f = ca.SX(len(names), len(names)), ca.SX(len(names), 1)
@@ -46,7 +42,7 @@ def _frame(body: Body, symbols: Symbols, start: int) -> Frame:
             value[name], rate[name] = ca.SX(fixed), ca.SX(0)
     zero = ca.SX(0)
     position = ca.vertcat(value["x"], value["y"], value.get("z", zero))
-    if body.orientation == "planar":
+    if body.is_planar:
         R = spatial.rotation_about((0.0, 0.0, 1.0), value["theta"])
         return Frame(position, R, ca.vertcat(zero, zero, rate["theta"]))
     angles = [value[name] for name in names[3:]]
@@ -89,3 +85,49 @@ def newton_euler(body: Body, frame: Frame, mechanism: Mechanism, symbols: Symbol
     M = mass * translation.T @ translation + turning.T @ inertia @ turning
     f = mass * translation.T @ (ca.DM(mechanism.gravity) - drift) - turning.T @ gyroscopic
     return ca.simplify(M), ca.simplify(f)
+
+
+def joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> Measures:
+    """Measures of the declared joints, from the frames of their bodies."""
+    positions, rates, wrapped = [], [], []
+    for index, joint in enumerate(mechanism.moving_joints):
+        position, wraps = _measured_position(mechanism, motion, symbols, joint)
+        positions.append(position)
+        rates.append(_measured_rate(motion, symbols, joint, position))
+        wrapped += [index] * wraps
+    return column(positions), column(rates), wrapped
+
+
+def _measured_position(mechanism: Mechanism, motion: Motion, symbols: Symbols, joint: Joint) -> tuple[ca.SX, bool]:
+    parent, child = motion.frames[joint.parent], motion.frames[joint.child]
+    if joint.is_length:
+        gap = child.point(joint.child_point) - parent.point(joint.parent_point)
+        return ca.dot(parent.axis(joint.axis), gap), False
+    planar = {joint.parent: GROUND} if joint.parent == GROUND else {}
+    if joint.axis == (0.0, 0.0, 1.0) and all(
+        end in planar or mechanism.body(end).is_planar for end in (joint.parent, joint.child)
+    ):
+        turn = [_planar_angle(mechanism, motion, symbols, end) for end in (joint.child, joint.parent)]
+        zero = float(np.arctan2(joint.rotation[1][0], joint.rotation[0][0]))
+        return turn[0] - turn[1] - zero, False
+    e1, e2 = spatial.perpendicular_axes(joint.axis)
+    relative = parent.R.T @ child.R @ ca.DM(joint.rotation).T
+    turned = relative @ ca.DM(e1)
+    return ca.atan2(ca.dot(ca.DM(e2), turned), ca.dot(ca.DM(e1), turned)), True
+
+
+def _planar_angle(mechanism: Mechanism, motion: Motion, symbols: Symbols, name: str) -> ca.SX:
+    if name == GROUND:
+        return ca.SX(0)
+    key = f"{name}.theta"
+    if key in motion.coordinate_names:
+        return symbols.q[motion.coordinate_names.index(key)]
+    body = mechanism.body(name)
+    return ca.SX(body.placement[2] if body.placement else 0.0)
+
+
+def _measured_rate(motion: Motion, symbols: Symbols, joint: Joint, position: ca.SX) -> ca.SX:
+    parent, child = motion.frames[joint.parent], motion.frames[joint.child]
+    if joint.is_length:
+        return ca.jtimes(position, symbols.q, symbols.v)
+    return ca.dot(parent.axis(joint.axis), child.w_W - parent.w_W)

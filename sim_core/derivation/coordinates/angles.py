@@ -6,14 +6,13 @@ import casadi as ca
 
 from sim_core import spatial
 from sim_core.derivation.coordinates.absolute import newton_euler
-from sim_core.derivation.symbols import Frame, Frames, Motion, Symbols, ground_frame, symbols_for
-from sim_core.mechanism.checks.names import coordinate_names
+from sim_core.derivation.symbols import Frame, Frames, Measures, Motion, Symbols, ground_frame, symbols_for
 from sim_core.mechanism.description import GROUND, Mechanism
 
 
 def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
     """Symbols and equations of a tree in absolute angles: frames, mass matrix M, and forces f."""
-    names = tuple(coordinate_names(mechanism))
+    names = tuple(mechanism.family.names(mechanism.bodies, mechanism.joints))
     symbols = symbols_for(mechanism, len(names))
     frames = _frames(mechanism, symbols)
     M, f = ca.SX(len(names), len(names)), ca.SX(len(names), 1)
@@ -36,7 +35,7 @@ def _frames(mechanism: Mechanism, symbols: Symbols) -> Frames:
     for joint in mechanism.joints:
         parent, child = joint.parent, joint.child
         angle[child], rate[child] = angle[parent], rate[parent]
-        if joint.kind != "fixed":
+        if not joint.is_fixed:
             angle[child], rate[child] = symbols.q[count], symbols.v[count]
             count += 1
         turned[child] = turned[parent] @ ca.DM(joint.rotation)
@@ -46,7 +45,12 @@ def _frames(mechanism: Mechanism, symbols: Symbols) -> Frames:
     return frames
 
 
-def relative(mechanism: Mechanism, angles: ca.SX) -> ca.SX:
+def joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> Measures:
+    """Measures of the declared joints: differences of absolute angles."""
+    return _relative(mechanism, symbols.q), _relative(mechanism, symbols.v), []
+
+
+def _relative(mechanism: Mechanism, angles: ca.SX) -> ca.SX:
     """Joint positions (n_q,), rad: the absolute angle of each joint's child minus that of the joint's parent.
 
     angles  (n_q,) absolute angles of the links, rad
@@ -54,7 +58,7 @@ def relative(mechanism: Mechanism, angles: ca.SX) -> ca.SX:
     of_body, found, count = {GROUND: ca.SX(0)}, [], 0
     for joint in mechanism.joints:
         of_body[joint.child] = of_body[joint.parent]
-        if joint.kind != "fixed":
+        if not joint.is_fixed:
             of_body[joint.child] = angles[count]
             found.append(angles[count] - of_body[joint.parent])
             count += 1

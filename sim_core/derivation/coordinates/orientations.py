@@ -104,7 +104,7 @@ def frames_and_twists(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
     index = 0
     for joint in mechanism.joints:
         index += len(joint.coordinates)
-        if joint.kind == "planar":
+        if joint.is_planar:
             pose, rate = _planar_pose(joint, symbols, index - 3)
             frames.append(pose)
             twists.append(rate)
@@ -114,7 +114,7 @@ def frames_and_twists(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
         R = np.array(joint.rotation, dtype=float)
         fixed = ca.SX(ca.DM(quaternions_from_rotations(R[None])[0]))
         whole = quaternion_of(joint, symbols, index - 3)
-        slides = slice(first, first + 3) if joint.kind == "free" else None
+        slides = slice(first, first + 3) if joint.slides else None
         position, rate = (ca.SX.zeros(3) if slides is None else each[slides] for each in (symbols.q, symbols.v))
         frames += [position, whole if np.array_equal(R, np.eye(3)) else _product(fixed, whole)]
         twists += [rate, _angular_velocity_per_rate(symbols.q[turning]) @ symbols.v[turning]]
@@ -151,7 +151,7 @@ def rotation_block(mechanism: Mechanism, joint: Joint) -> slice:
 def translation_block(mechanism: Mechanism, joint: Joint) -> slice:
     """Indices in q of the three translations of a free joint; empty for a spherical joint."""
     first = _first_rotations(mechanism)[joint.name]
-    return slice(first - 3, first) if joint.kind == "free" else slice(first, first)
+    return slice(first - len(joint.slides), first)
 
 
 def damping_forces(mechanism: Mechanism, symbols: Symbols) -> ca.SX:
@@ -162,13 +162,13 @@ def damping_forces(mechanism: Mechanism, symbols: Symbols) -> ca.SX:
     """
     forces = ca.SX.zeros(symbols.v.numel())
     for joint in mechanism.oriented_joints:
-        if joint.kind == "free" and joint.damping == 0.0:
+        if joint.slides and joint.damping == 0.0:
             continue
         block = rotation_block(mechanism, joint)
         sigma = symbols.q[block] / 4
         # T' T = 1 / (1 + sigma^2)^2
         forces[block] = -symbols.number(joint.damping) * symbols.v[block] / (1 + ca.dot(sigma, sigma)) ** 2
-        if joint.kind == "free":
+        if joint.slides:
             slides = translation_block(mechanism, joint)
             forces[slides] = -symbols.number(joint.damping) * symbols.v[slides]
     return forces

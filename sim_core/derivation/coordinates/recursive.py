@@ -11,14 +11,14 @@ import casadi as ca
 
 from sim_core.derivation.coordinates.inertia import Inertia
 from sim_core.derivation.coordinates.orientations import quasi_velocities
-from sim_core.derivation.coordinates.tree import Link, Tree, coordinate_names, frames_of, tree_of
-from sim_core.derivation.symbols import Lifted, Motion, Symbols, symbols_for
+from sim_core.derivation.coordinates.tree import Link, Tree, frames_of, tree_of
+from sim_core.derivation.symbols import Lifted, Measures, Motion, Symbols, column, symbols_for
 from sim_core.mechanism.description import Mechanism
 
 
 def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
     """Symbols and equations of a tree in joint coordinates: frames, mass matrix M, forces f and inverse dynamics."""
-    names = coordinate_names(mechanism)
+    names = tuple(mechanism.family.names(mechanism.bodies, mechanism.joints))
     symbols = symbols_for(mechanism, len(names))
     tree, quasi = tree_of(mechanism, symbols), quasi_velocities(mechanism, symbols)
 
@@ -32,6 +32,12 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
     M = M if quasi is None else quasi.B.T @ M @ quasi.B
     frames = frames_of(tree, symbols if quasi is None else quasi.symbols)
     return symbols, Motion(names, frames, M, f, inertial, tree.twins)
+
+
+def joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> Measures:
+    """Measures of the declared joints, which are coordinates; of a planar joint, the angle."""
+    places = [motion.coordinate_names.index(joint.coordinates[-1]) for joint in mechanism.moving_joints]
+    return column([symbols.q[at] for at in places]), column([symbols.v[at] for at in places]), []
 
 
 class _Border:

@@ -12,7 +12,6 @@ from sim_core.derivation.coordinates.inertia import Inertia, Mounted, inertia_of
 from sim_core.derivation.coordinates.orientations import rotation_of
 from sim_core.derivation.symbols import Frame, Symbols, ground_frame
 from sim_core.mechanism.description import GROUND, Body, Joint, Mechanism
-from sim_core.mechanism.joints import ORIENTED
 
 
 @dataclass(frozen=True)
@@ -85,11 +84,6 @@ class Tree:
     twins: list[tuple[int, int]]
 
 
-def coordinate_names(mechanism: Mechanism) -> tuple[str, ...]:
-    """Names of the coordinates of all joints, in the order of the joints."""
-    return tuple(name for joint in mechanism.joints for name in joint.coordinates)
-
-
 def tree_of(mechanism: Mechanism, symbols: Symbols) -> Tree:
     """The tree of links of a mechanism in joint coordinates.
 
@@ -99,7 +93,7 @@ def tree_of(mechanism: Mechanism, symbols: Symbols) -> Tree:
     places = {GROUND: Place(-1, ca.DM(3, 1), ca.DM.eye(3))}
     for joint in mechanism.joints:
         before, body = places[joint.parent], mechanism.body(joint.child)
-        if joint.kind == "fixed":
+        if joint.is_fixed:
             places[joint.child] = _fixed_place(joint, before)
         else:
             links += _links_of(joint, before, len(links), symbols)
@@ -124,51 +118,27 @@ def _links_of(joint: Joint, before: Place, index: int, symbols: Symbols) -> list
     before  link to which the joint's parent body is fixed, and the body's pose in this link's frame
     index   index of the first of these links
     """
-    fixed, zero, same = ca.DM(joint.rotation), ca.DM(3, 1), ca.DM.eye(3)
-    names, child_point = joint.coordinates, ca.DM(joint.child_point)
+    fixed, zero, same, child_point = ca.DM(joint.rotation), ca.DM(3, 1), ca.DM.eye(3), ca.DM(joint.child_point)
     parent, p_PJ, R_PJ = before.link, before.p + before.R @ ca.DM(joint.parent_point), before.R
-    if joint.kind == "prismatic":
-        along, q = ca.DM(joint.axis), symbols.q[index]
-        p_JL = along * q - ca.SX(fixed @ child_point)
-        return [Link(names[0], parent, p_PJ, R_PJ, p_JL, ca.SX(fixed), ca.SX(zero), ca.SX(fixed.T @ along))]
-    if joint.kind in ORIENTED:
-        return _oriented_links(joint, (parent, p_PJ, R_PJ), index, symbols)
-    links: list[Link] = []
-    slides = spatial.perpendicular_axes(joint.axis) if joint.kind == "planar" else ()
-    for number, axis in enumerate(slides):
-        p_JL = ca.DM(axis) * symbols.q[index + number]
-        links.append(Link(names[number], parent, p_PJ, R_PJ, p_JL, ca.SX(same), ca.SX(zero), ca.SX(ca.DM(axis))))
-        parent, p_PJ, R_PJ = index + number, zero, same
-    R_JL = spatial.rotation_about(joint.axis, symbols.q[index + len(slides)]) @ fixed
-    turning = fixed.T @ ca.DM(joint.axis)
-    # the frame's origin moves on a circle about the joint's point
-    s_v = ca.cross(child_point, turning)
-    return [*links, Link(names[-1], parent, p_PJ, R_PJ, -(R_JL @ child_point), R_JL, ca.SX(turning), ca.SX(s_v))]
-
-
-def _oriented_links(joint: Joint, at: tuple[int, ca.DM, ca.DM], index: int, symbols: Symbols) -> list[Link]:
-    """The links of a spherical joint (three rotations) or of a free joint (three translations, then three rotations).
-
-    The translations are along the parent's axes. The rotations are about axes of the child; `QuasiVelocities` defines
-    the velocities of these rotations.
-
-    at     index of the parent link, and pose p_PJ, R_PJ of the joint in that link's frame
-    index  index of the first of the links
-    """
-    (parent, p_PJ, R_PJ), names = at, joint.coordinates
-    zero, same, child_point = ca.DM(3, 1), ca.DM.eye(3), ca.DM(joint.child_point)
-    links: list[Link] = []
-    for number, name in enumerate(names[:-3]):
-        axis = same[:, number]
-        p_JL = axis * symbols.q[index + number]
-        links.append(Link(name, parent, p_PJ, R_PJ, p_JL, ca.SX(same), ca.SX(zero), ca.SX(axis)))
-        parent, p_PJ, R_PJ = index + number, zero, same
-    R_JL = ca.SX(ca.DM(joint.rotation)) @ rotation_of(joint, symbols, index + len(names) - 3)
+    names, slides, links = joint.coordinates, [ca.DM(axis) for axis in joint.slides], list[Link]()
+    if joint.is_length:
+        p_JL = slides[0] * symbols.q[index] - ca.SX(fixed @ child_point)
+        return [Link(names[0], parent, p_PJ, R_PJ, p_JL, ca.SX(fixed), ca.SX(zero), ca.SX(fixed.T @ slides[0]))]
+    for axis in slides:
+        p_JL = axis * symbols.q[index + len(links)]
+        links.append(Link(names[len(links)], parent, p_PJ, R_PJ, p_JL, ca.SX(same), ca.SX(zero), ca.SX(axis)))
+        parent, p_PJ, R_PJ = index + len(links) - 1, zero, same
+    if joint.turns:
+        R_JL = spatial.rotation_about(joint.axis, symbols.q[index + len(links)]) @ fixed
+        turning = [fixed.T @ ca.DM(joint.axis)]
+    else:  # about the axes of the child; `QuasiVelocities` defines the velocities of these rotations
+        R_JL = ca.SX(fixed) @ rotation_of(joint, symbols, index + len(links))
+        turning = [same[:, number] for number in range(3)]
     p_JL = -(R_JL @ child_point)
-    for number, name in enumerate(names[-3:]):
-        turning = same[:, number]
-        s_v = ca.SX(ca.cross(child_point, turning))
-        links.append(Link(name, parent, p_PJ, R_PJ, p_JL, R_JL, ca.SX(turning), s_v))
+    for axis in turning:
+        # the frame's origin moves on a circle about the joint's point
+        s_v = ca.cross(child_point, axis)
+        links.append(Link(names[len(links)], parent, p_PJ, R_PJ, p_JL, R_JL, ca.SX(axis), ca.SX(s_v)))
         parent, p_PJ, R_PJ = index + len(links) - 1, zero, same
         p_JL, R_JL = ca.SX(zero), ca.SX(same)
     return links

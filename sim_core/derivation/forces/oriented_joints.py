@@ -54,7 +54,7 @@ def _spring(mechanism: Mechanism, joint: Joint, spring: JointSpring, symbols: Sy
     per_rate = ca.jacobian(angular_velocity(mechanism, joint, symbols), symbols.v)
     force, stored = _pull(axis * angle, k, cubic)
     generalized = per_rate.T @ force
-    if joint.kind == "free":
+    if joint.slides:
         slides = translation_block(mechanism, joint)
         force, along = _pull(symbols.q[slides] - ca.DM(spring.rest_point), k, cubic)
         generalized[slides] += force

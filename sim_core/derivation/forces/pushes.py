@@ -11,7 +11,7 @@ import casadi as ca
 
 from sim_core.derivation.symbols import Frames, Symbols
 from sim_core.mechanism.description import Mechanism
-from sim_core.mechanism.pushes import push_names
+from sim_core.mechanism.quantities import push_names
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from sim_core.derivation.solving.constrained import ConstrainedFactor, factorize
 from sim_core.derivation.solving.elimination import Factor, dense, entries_of, factorize, sparse
 from sim_core.derivation.symbols import Symbols
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.description import Mechanism
 
 

@@ -17,14 +17,9 @@ from sim_core.derivation.solving.augmented import factorize_augmented
 from sim_core.derivation.solving.constrained import NOTHING, Regularization, diagonal_of_S, factorize_constrained
 from sim_core.derivation.solving.partition import partition
 from sim_core.derivation.symbols import Motion, Symbols
-from sim_core.mechanism.beams import BeamContact
 from sim_core.mechanism.description import (
     GROUND,
-    Anchored,
-    JointRelation,
     Mechanism,
-    PrescribedMotion,
-    SpinRelation,
     UnitNorm,
 )
 from sim_core.solve import coordinate_scales, is_ill_conditioned, may_lose_rank, sampled_states
@@ -90,7 +85,7 @@ def solution_of(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbols
     """
     constraints = all_constraints(mechanism)
     rows = rows_for(constraints, motion.frames, symbols)
-    if mechanism.formulation.startswith("partitioned"):
+    if mechanism.is_partitioned:
         return _partitioned(mechanism, motion, f, symbols, rows)
     return _constrained(mechanism, motion, f, symbols, rows, bool(constraints) and has_loops(mechanism))
 
@@ -172,7 +167,7 @@ def _regularizations(
             weights[row] = sum((M_start[k, k] for k in reach), ca.SX(0)) / len(reach)
     if not may_lose_rank(numbers(start)[1], closed):
         return Regularization([], weights), NOTHING
-    prismatic = [joint.name for joint in mechanism.moving_joints if joint.kind == "prismatic"]
+    prismatic = [joint.name for joint in mechanism.moving_joints if joint.is_length]
     scale = coordinate_scales(motion.coordinate_names, prismatic, mechanism.characteristic_length)
     is_set = ca.depends_on(ca.veccat(rows.Phi, J), symbols.p[:n_set])
     states = [of_tunables(q) for q in ([start] if is_set else sampled_states(start, scale, numbers))]
@@ -301,7 +296,7 @@ def has_loops(mechanism: Mechanism) -> bool:
     The result is always true unless `Mechanism.coordinates` is "absolute", and always true for a mechanism with a
     JointRelation or a PrescribedMotion.
     """
-    if mechanism.coordinates != "absolute":
+    if not mechanism.has_body_coordinates:
         return True
     leader = {name: name for name in [GROUND, *[body.name for body in mechanism.bodies]]}
 
@@ -311,13 +306,9 @@ def has_loops(mechanism: Mechanism) -> bool:
         return name
 
     edges = [(joint.parent, joint.child) for joint in mechanism.joints]
-    for c in mechanism.constraints:
-        if isinstance(c, BeamContact | Anchored):
-            edges.append((c.body, GROUND))
-        elif isinstance(c, JointRelation | PrescribedMotion):
-            return True  # its row may depend on those of the joints
-        elif not isinstance(c, UnitNorm | SpinRelation):
-            edges.append((c.body_a, c.body_b))
+    if any(constraint.relates_joints for constraint in mechanism.constraints):
+        return True  # its row may depend on those of the joints
+    edges += [constraint.connected for constraint in mechanism.constraints if constraint.connected]
     for a, b in edges:
         if find(a) == find(b):
             return True

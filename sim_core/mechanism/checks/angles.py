@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism.checks.names import coordinate_names
 from sim_core.mechanism.description import COORDINATES, Body, Mechanism
 
+EULER_PARAMETERS = ("e0", "e1", "e2", "e3")
 SINGULAR = 1e-6  # |sin theta| of ZXZ angles: below it, phi and psi are one angle
 NEAR = 0.05  # |sin theta| at which the rates of phi and psi are 20 times the angular velocity
 NORM = 1e-6  # permitted difference of the norm of fixed Euler parameters from 1
@@ -27,9 +27,9 @@ def check_angles(mechanism: Mechanism, owner: str) -> None:
                 f"{owner}: body {body.name!r} starts at theta = {theta:.6g} rad, where its ZXZ angles phi and psi are "
                 "rotations about the same axis; start at another theta, or use orientation='euler_parameters'"
             )
-    if mechanism.coordinates == "absolute":
+    if mechanism.has_body_coordinates:
         for body in mechanism.bodies:
-            if body.orientation == "euler_parameters":
+            if body.has_euler_parameters:
                 _check_norm(mechanism, body, owner)
 
 
@@ -46,7 +46,7 @@ def implausible_angles(mechanism: Mechanism, q: Sequence[float]) -> list[str]:
 
 def nutations(mechanism: Mechanism, q: Sequence[float]) -> Iterator[tuple[Body, float]]:
     """Yield (body, |sin theta|) at q for each body whose ZXZ angles phi and psi both vary; theta = 0 is singular."""
-    if mechanism.coordinates == "absolute":
+    if mechanism.has_body_coordinates:
         for body in mechanism.bodies:
             if body.orientation == "zxz" and {"phi", "psi"} <= {*body.free_coordinates}:
                 yield body, abs(math.sin(_theta(mechanism, body, q)))
@@ -59,16 +59,16 @@ def _theta(mechanism: Mechanism, body: Body, q: Sequence[float]) -> float:
 def _value(mechanism: Mechanism, body: Body, name: str, q: Sequence[float]) -> float:
     """Value of a body's coordinate: the entry in q if the coordinate varies, otherwise the value in the placement."""
     if name in body.free_coordinates:
-        return float(q[coordinate_names(mechanism).index(f"{body.name}.{name}")])
+        return float(q[mechanism.coordinate_names.index(f"{body.name}.{name}")])
     if body.placement:
         return body.placement[COORDINATES[body.orientation].index(name)]
     return 1.0 if name == "e0" else 0.0
 
 
 def _check_norm(mechanism: Mechanism, body: Body, owner: str) -> None:
-    e = [_value(mechanism, body, name, mechanism.initial_q) for name in ("e0", "e1", "e2", "e3")]
+    e = [_value(mechanism, body, name, mechanism.initial_q) for name in EULER_PARAMETERS]
     norm = math.sqrt(sum(c * c for c in e))
-    free = [name for name in body.free_coordinates if name.startswith("e")]
+    free = [name for name in body.free_coordinates if name in EULER_PARAMETERS]
     if norm == 0.0 or (len(free) == 0 and abs(norm - 1.0) > NORM):
         raise InvalidMechanism(
             f"{owner}: body {body.name!r}: its Euler parameters are {tuple(e)} of norm {norm:.6g}; their norm must be 1"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sim_core.errors import InvalidMechanism, UnknownName
-from sim_core.mechanism.beams import BeamContact
-from sim_core.mechanism.description import GROUND, Anchored, Mechanism
+from sim_core.mechanism.checks.outputs import check_at_points
+from sim_core.mechanism.description import GROUND, Mechanism
 from sim_core.mechanism.guards import (
     SWITCHING_FIELDS,
     Beyond,
@@ -18,19 +18,14 @@ from sim_core.mechanism.guards import (
     Sinking,
     Window,
 )
-from sim_core.mechanism.outputs import ForceOutput, HoldingOutput
-from sim_core.mechanism.quantities import Tunable, value_of
 
 ROUNDING = 1e-9
 
 
 def check_changes(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism, or UnknownName for an unknown name, at the first error in a constraint mode or guard.
-
-    Outputs that refer to constraints, and actuators that have a servo but no joint, are checked as well.
-    """
+    """Raise InvalidMechanism, or UnknownName for an unknown name, at the first error in a constraint mode or guard."""
     names = [constraint_mode.name for constraint_mode in mechanism.constraint_modes]
-    constraints = _constraint_names(mechanism)
+    constraints = mechanism.switchable
     if mechanism.start:
         _require(owner, "constraint mode", [mechanism.start], names)
     for constraint_mode in mechanism.constraint_modes:
@@ -46,17 +41,6 @@ def check_changes(mechanism: Mechanism, owner: str) -> None:
                 raise InvalidMechanism(f"{where} has no conditions; it needs at least one")
             for condition in guard.conditions:
                 _check_condition(mechanism, condition, where)
-    for output in mechanism.outputs:
-        where = f"{owner}: output {output.name!r}"
-        if isinstance(output, HoldingOutput):
-            _require(where, "constraint", [output.constraint], constraints)
-        elif isinstance(output, ForceOutput):
-            _check_at_points(mechanism, output.constraints, where)
-    for actuator in mechanism.actuators:
-        if not actuator.joint and actuator.servo is not None:
-            raise InvalidMechanism(
-                f"{owner}: actuator {actuator.name!r} has a servo but no joint; name its joint or remove the servo"
-            )
 
 
 def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]]) -> None:
@@ -75,12 +59,6 @@ def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]])
                 f"mechanism {mechanism.name!r}: constraint {name!r} cannot hold at the start: its captured position is "
                 f"{value:g} m, but its point is at {wanted:g} m and cannot move; set the captured value to {wanted:g}"
             )
-
-
-def _constraint_names(mechanism: Mechanism) -> list[str]:
-    """Names that a constraint mode may list: names of constraints and, in absolute coordinates, of joints."""
-    joints = mechanism.joints if mechanism.coordinates == "absolute" else ()
-    return [item.name for item in (*joints, *mechanism.constraints)]
 
 
 def _require(where: str, kind: str, requested: Iterable[str], known: list[str]) -> None:
@@ -142,17 +120,6 @@ def _check_captured(mechanism: Mechanism, names: Iterable[str], where: str) -> N
         mechanism.captured_by(name)
 
 
-def _check_at_points(mechanism: Mechanism, names: Iterable[str], where: str) -> None:
-    known = [c.name for c in mechanism.constraints if isinstance(c, Anchored | BeamContact)]
-    _require(where, "constraint", names, [constraint.name for constraint in mechanism.constraints])
-    for name in names:
-        if name not in known:
-            raise InvalidMechanism(
-                f"{where}: constraint {name!r} is neither an Anchored nor a BeamContact, which act on one point of a "
-                f"body; name one of {known}"
-            )
-
-
 def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> None:
     if isinstance(condition, Commanded):
         _require(where, "actuator", [condition.actuator], [actuator.name for actuator in mechanism.actuators])
@@ -169,13 +136,6 @@ def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> 
         if not condition.aims:
             raise InvalidMechanism(f"{where}: the guard's Window has no aims; give at least one Aim")
         _check_captured(mechanism, [aim.constraint for aim in condition.aims], where)
-        for name, number in (("gap", condition.gap), ("speed", condition.speed)):
-            if not value_of(number) > 0.0:
-                known = f" ({number.name})" if isinstance(number, Tunable) else ""
-                raise InvalidMechanism(
-                    f"{where}: {name}{known} of the guard's Window is {value_of(number)}; it must be above 0, because "
-                    "the guard never fires otherwise"
-                )
         for aim in condition.aims:
             if aim.spacing < 0.0 or aim.count < 1:
                 raise InvalidMechanism(
@@ -187,6 +147,6 @@ def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> 
     elif isinstance(condition, Pushed):
         if not condition.constraints:
             raise InvalidMechanism(f"{where}: the guard's condition Pushed names no constraint; name at least one")
-        _check_at_points(mechanism, condition.constraints, where)
+        check_at_points(mechanism, condition.constraints, where)
     elif isinstance(condition, Beyond):
         _require(where, "body", [condition.body], [GROUND, *[body.name for body in mechanism.bodies]])

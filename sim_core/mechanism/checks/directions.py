@@ -2,57 +2,49 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from sim_core.errors import InvalidMechanism
+from sim_core.mechanism.checks.names import items_of
 from sim_core.mechanism.description import Joint, Mechanism, SpinRelation
 
 AXES = ("axis", "axis_a", "axis_b", "direction", "normal")  # fields that hold a unit vector
 AXIS_LISTS = ("directions", "axes")  # fields that hold several unit vectors
+QUATERNIONS = ("quaternion", "rest_quaternion", "other_quaternion")
 TOLERANCE = 1e-12  # on a squared length
 ROUNDED = 1e-6  # on a rotation's row products and on a quaternion's norm: files round their numbers
 
 
 def check_directions(mechanism: Mechanism, owner: str) -> None:
     """Raise InvalidMechanism for the first axis that is no unit vector or the first rotation that is invalid."""
-    for where, item in _items(mechanism, owner):
-        for name in AXES:
-            if isinstance(value := getattr(item, name, None), tuple):
-                _check_unit(value, name, where)
-        for name in AXIS_LISTS:
-            if isinstance(value := getattr(item, name, None), tuple):
-                if not value:
-                    raise InvalidMechanism(f"{where}: {name} is empty; it needs at least one direction")
-                for axis in value:
-                    _check_unit(axis, name, where)
-        if isinstance(item, SpinRelation):
-            for body, axis, _ in item.terms:
-                _check_unit(axis, f"the axis of {body!r}", where)
-        if isinstance(item, Joint):
-            _check_rotation(item.rotation, where)
-        if isinstance(value := getattr(item, "quaternion", None), tuple):
-            _check_quaternion(value, where)
+    for where, item in items_of(mechanism, owner):
+        _check_item(item, where)
+        for inside in (*getattr(item, "shapes", ()), *getattr(item, "conditions", ())):
+            _check_item(inside, f"{where}: {type(inside).__name__.lower()}")
+        if isinstance(item, Joint) and item.spring is not None:
+            _check_item(item.spring, f"{where}: spring")
 
 
-def _items(mechanism: Mechanism, owner: str) -> list[tuple[str, Any]]:
-    """(label, item) of every item that may have an axis, such as bodies, joints, shapes and conditions of guards."""
-    found = []
-    for field in dataclasses.fields(mechanism):
-        group = getattr(mechanism, field.name)
-        if not isinstance(group, tuple):
-            continue
-        kind = {"bodies": "body"}.get(field.name, field.name.removesuffix("s"))
-        for index, item in enumerate(group):
-            if not dataclasses.is_dataclass(item):
-                continue
-            where = f"{owner}: {kind} {getattr(item, 'name', index)!r}"
-            found.append((where, item))
-            inner = (*getattr(item, "shapes", ()), *getattr(item, "conditions", ()))
-            found += [(f"{where}: {type(inside).__name__.lower()}", inside) for inside in inner]
-    return found
+def _check_item(item: Any, where: str) -> None:
+    for name in AXES:
+        if isinstance(value := getattr(item, name, None), tuple):
+            _check_unit(value, name, where)
+    for name in AXIS_LISTS:
+        if isinstance(value := getattr(item, name, None), tuple):
+            if not value:
+                raise InvalidMechanism(f"{where}: {name} is empty; it needs at least one direction")
+            for axis in value:
+                _check_unit(axis, name, where)
+    if isinstance(item, SpinRelation):
+        for body, axis, _ in item.terms:
+            _check_unit(axis, f"the axis of {body!r}", where)
+    if isinstance(item, Joint):
+        _check_rotation(item.rotation, where)
+    for name in QUATERNIONS:
+        if isinstance(value := getattr(item, name, None), tuple):
+            _check_quaternion(value, name, where)
 
 
 def _check_unit(axis: Sequence[float], name: str, where: str) -> None:
@@ -78,7 +70,7 @@ def _check_rotation(R: Sequence[Sequence[float]], where: str) -> None:
         )
 
 
-def _check_quaternion(quaternion: Sequence[float], where: str) -> None:
+def _check_quaternion(quaternion: Sequence[float], name: str, where: str) -> None:
     norm = math.sqrt(sum(c * c for c in quaternion))
     if abs(norm - 1.0) > ROUNDED:
-        raise InvalidMechanism(f"{where}: quaternion is {tuple(quaternion)} of norm {norm:.6g}; its norm must be 1")
+        raise InvalidMechanism(f"{where}: {name} is {tuple(quaternion)} of norm {norm:.6g}; its norm must be 1")

@@ -1,14 +1,18 @@
-"""Checks that every body's inertia is physically possible."""
+"""Checks of inertias: possible, and not missing for any coordinate; of the mass matrix: regular at the start."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.description import Body, Mechanism
-from sim_core.mechanism.inertias import common_inertia, inertia_matrix
+from sim_core.mechanism.inertias import carried_by, common_inertia, inertia_matrix
 from sim_core.mechanism.quantities import value_of
 
+SINGULAR = 1e-13  # the smallest eigenvalue of the mass matrix scaled to a diagonal of ones
 ROUNDING = 1e-9  # share of the largest principal moment: a smaller negative moment is a rounding error
 SHORT = 1e-3  # share of the largest principal moment by which the sum of the others may fall short: files round
 
@@ -75,15 +79,15 @@ def _turns_about_its_only_moment(mechanism: Mechanism, body: Body) -> bool:
     own = np.array([1.0 if value_of(moment) else 0.0 for moment in body.inertia[:3]])
     if any(value_of(product) for product in body.inertia[3:]):
         return False
-    if mechanism.coordinates == "absolute":
-        return body.orientation == "planar" and bool(own[2])
+    if mechanism.has_body_coordinates:
+        return body.is_planar and bool(own[2])
     # from the body towards the ground: the axes of the joints that turn it, in its own axes at joint positions 0
     joints = {joint.child: joint for joint in mechanism.joints}
     R, at = np.eye(3), body.name
     while at in joints:
         joint = joints.pop(at)
         R = np.array(joint.rotation) @ R  # R_PB of the joint's parent
-        if joint.kind in ("revolute", "planar") and abs(abs(R.T @ np.array(joint.axis) @ own) - 1.0) > ROUNDING:
+        if joint.turns and abs(abs(R.T @ np.array(joint.axis) @ own) - 1.0) > ROUNDING:
             return False
         at = joint.parent
     return True
@@ -91,3 +95,82 @@ def _turns_about_its_only_moment(mechanism: Mechanism, body: Body) -> bool:
 
 def _listed(moments: tuple[float, ...]) -> str:
     return f"({', '.join(f'{moment:.4g}' for moment in moments)})"
+
+
+def check_inert(mechanism: Mechanism, owner: str) -> None:
+    """Raise InvalidMechanism for a coordinate that moves no mass or inertia.
+
+    The acceleration of such a coordinate would be undetermined.
+    """
+    if mechanism.has_body_coordinates:
+        for body in mechanism.bodies:
+            for name in body.free_coordinates:
+                where, what = f"{owner}: body {body.name!r}", f"coordinate {name!r}"
+                _require_inert(name in ("x", "y", "z"), [body], where, what, body.is_planar)
+        return
+    for joint in mechanism.joints:
+        if joint.is_fixed or (value_of(joint.armature) > 0.0 and not (joint.is_planar)):
+            continue
+        carried = carried_by(mechanism, joint.child)
+        moved = [body for body in mechanism.bodies if body.name in carried]
+        where, what = f"{owner}: body {joint.child!r}", f"joint {joint.name!r}, with all that hangs on it,"
+        if joint.slides and not joint.turns:
+            _require_inert(True, moved, where, what)
+        if not joint.is_length:
+            _require_inert(False, moved, where, what)
+
+
+def _require_inert(translates: bool, bodies: Sequence[Body], where: str, what: str, in_plane: bool = False) -> None:
+    mass = sum(value_of(body.mass) for body in bodies)
+    if translates and mass == 0.0:
+        raise InvalidMechanism(f"{where}: mass is 0, and {what} moves no other mass; give the body a mass")
+    inertia = sum(value_of(moment) for body in bodies for moment in body.inertia[2 if in_plane else 0 : 3])
+    lever = any(value_of(body.mass) > 0.0 and (len(bodies) > 1 or any(body.center_of_mass)) for body in bodies)
+    if not translates and inertia == 0.0 and not lever:
+        raise InvalidMechanism(f"{where}: inertia is 0, and {what} turns no other inertia; give the body an inertia")
+
+
+def singular_mass(mechanism: Mechanism, names: Sequence[str], M: np.ndarray, q: Any) -> str:
+    """Error message that names the coordinates along which the mass matrix M (n_q, n_q) is singular; "" if M is
+    regular.
+
+    names  names of the coordinates
+    q      coordinates (n_q,) at which M was evaluated
+    """
+    if not np.all(np.isfinite(M)):
+        return (
+            f"mechanism {mechanism.name!r}: its mass matrix has entries that are not finite at the start; check its "
+            "masses, inertias and initial_q"
+        )
+    empty = undetermined(mechanism, names, M, q)
+    if not empty:
+        return ""
+    several = len(empty) > 1
+    return (
+        f"mechanism {mechanism.name!r}: its mass matrix is singular at the start: coordinate{'s' * several} "
+        f"{', '.join(map(repr, empty))} {'move' if several else 'moves'} no mass and no inertia"
+        f"{' independently' if several else ''}; a body moved by {'them' if several else 'it'} needs mass, or inertia "
+        "about the axis of its rotation"
+    )
+
+
+def undetermined(mechanism: Mechanism, names: Sequence[str], M: np.ndarray, q: Any) -> list[str]:
+    """Names of the coordinates along which a finite mass matrix M (n_q, n_q) is singular; [] if it is regular.
+
+    names, q  as in `singular_mass`
+    """
+    M = M.copy()
+    for body in mechanism.bodies:
+        if mechanism.has_body_coordinates and body.has_euler_parameters:
+            own = [names.index(f"{body.name}.{e}") for e in ("e0", "e1", "e2", "e3") if e in body.free_coordinates]
+            e = np.array([q[index] for index in own])
+            M[np.ix_(own, own)] += 4.0 * np.outer(e, e) * max(np.abs(M[np.ix_(own, own)]).max(initial=0.0), 1e-300)
+    scale = np.sqrt(np.maximum(np.diag(M), 0.0))
+    empty = [name for name, size in zip(names, scale, strict=True) if size == 0.0]
+    if not empty:
+        values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
+        if values[0] > SINGULAR:
+            return []
+        share = np.abs(vectors[:, 0])
+        empty = [name for name, size in zip(names, share, strict=True) if size > 0.3 * share.max()]
+    return empty

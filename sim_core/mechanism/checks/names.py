@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism.beams import Beam, BeamContact
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.description import GROUND, Mechanism
 from sim_core.mechanism.outputs import names_of
 
@@ -49,37 +51,23 @@ def check_unique(mechanism: Mechanism, owner: str) -> None:
             )
     outputs = [name for output in mechanism.outputs for name in names_of(output)]
     _refuse_double(outputs, f"{owner}: two outputs are named", "rename one of their outputs")
-    coordinates = coordinate_names(mechanism)
-    _refuse_double(coordinates, f"{owner}: two coordinates are named", "rename a joint, body or beam")
-    if mechanism.coordinates == "absolute":
-        norms = [f"{body.name}.norm" for body in mechanism.bodies if body.orientation == "euler_parameters"]
+    _refuse_double(mechanism.coordinate_names, f"{owner}: two coordinates are named", "rename a joint, body or beam")
+    if mechanism.has_body_coordinates:
+        norms = [f"{body.name}.norm" for body in mechanism.bodies if body.has_euler_parameters]
         rows = [*[joint.name for joint in mechanism.joints], *norms, *[each.name for each in mechanism.constraints]]
         _refuse_double(rows, f"{owner}: two of its joints and constraints are named", "rename one")
     _refuse_double(mechanism.pushable, f"{owner}: two entries of pushable are named", "name each body once")
     _refuse_double(mechanism.parameter_names, f"{owner}: two parameters are named", "rename a tunable or constraint")
 
 
-def coordinate_names(mechanism: Mechanism) -> list[str]:
-    """Names of the coordinates of a mechanism, in order.
-
-    The list also has coordinates that are not free: those of beam nodes that the supports fix, and the coordinate that
-    a "partitioned" formulation eliminates.
-    """
-    if mechanism.coordinates == "absolute":
-        names = [f"{body.name}.{each}" for body in mechanism.bodies for each in body.free_coordinates]
-    elif mechanism.coordinates == "absolute_angle":
-        names = [f"{joint.child}.angle" for joint in mechanism.moving_joints]
-    else:
-        names = [name for joint in mechanism.joints for name in joint.coordinates]
-    names += [state.name for state in mechanism.first_order_states]
-    return [*names, *[name for beam in mechanism.beams for name in _of_beam(beam)]]
-
-
-def _of_beam(beam: Beam) -> list[str]:
-    if beam.modes:
-        return [f"{beam.name}.mode{k + 1}" for k in range(beam.modes)]
-    nodes = range(beam.elements + 1)
-    return [f"{beam.name}.{kind}{node}" for node in nodes for kind in ("w", "slope")]
+def items_of(mechanism: Mechanism, owner: str) -> Iterator[tuple[str, Any]]:
+    """Yield (label, item) for every item of the description: its bodies, joints, constraints and so on."""
+    for field in dataclasses.fields(mechanism):
+        group = getattr(mechanism, field.name)
+        kind = NAMED.get(field.name, field.name.removesuffix("s"))
+        for index, item in enumerate(group if isinstance(group, tuple) else ()):
+            if dataclasses.is_dataclass(item):
+                yield f"{owner}: {kind} {getattr(item, 'name', index)!r}", item
 
 
 def _first_double(names: Sequence[str]) -> str:

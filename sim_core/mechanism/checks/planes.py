@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism.beams import BeamContact
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.description import GROUND, Joint, Mechanism, SpinRelation
 from sim_core.mechanism.quantities import Vector3
 
@@ -19,9 +19,9 @@ def check_planes(mechanism: Mechanism, owner: str) -> None:
     Axes of rotation must be parallel to z; axes of translation, gravity and the vectors of beams must be perpendicular
     to z. Points outside the plane need no check: assembly checks that all constraints are satisfied at the start.
     """
-    if mechanism.coordinates != "absolute":
+    if not mechanism.has_body_coordinates:
         return
-    planar = {body.name for body in mechanism.bodies if body.orientation == "planar"}
+    planar = {body.name for body in mechanism.bodies if body.is_planar}
     for joint in mechanism.joints:
         if {joint.parent, joint.child} <= planar | {GROUND}:
             _check_joint(joint, f"{owner}: joint {joint.name!r}", _named(joint, planar))
@@ -52,13 +52,13 @@ def _named(joint: Joint, planar: set[str]) -> str:
 
 
 def _check_joint(joint: Joint, where: str, bodies: str) -> None:
-    if joint.kind == "prismatic":
+    if joint.is_length:
         if not _is_within(joint.axis):
             raise InvalidMechanism(
                 f"{where}: axis is {joint.axis}, but must be perpendicular to z because {bodies}; for other "
                 "axes give the bodies the orientation 'zxz' or 'euler_parameters'"
             )
-    elif joint.kind != "fixed" and not _is_normal(joint.axis):
+    elif not joint.is_fixed and not _is_normal(joint.axis):
         raise InvalidMechanism(
             f"{where}: axis is {joint.axis}; {bodies}, so that it must be (0, 0, 1) or (0, 0, -1); for other "
             "axes give the bodies the orientation 'zxz' or 'euler_parameters'"

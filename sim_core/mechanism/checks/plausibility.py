@@ -21,7 +21,7 @@ def implausibilities(mechanism: Mechanism, idle: Iterable[str] = ()) -> list[str
     owner = f"mechanism {mechanism.name!r}"
     found = implausible_inertias(mechanism)
     for joint in mechanism.moving_joints:
-        if joint.kind == "planar":
+        if joint.is_planar:
             acting = [name for name in ("damping", "load") if _acts(getattr(joint, name))]
             found += [
                 f"{owner}: joint {joint.name!r} is planar, and its {name} of {value_of(getattr(joint, name)):g} N m"
@@ -38,22 +38,22 @@ def _acts(number: object) -> bool:
 
 
 def _beyond_limits(mechanism: Mechanism, owner: str) -> list[str]:
-    if mechanism.coordinates != "joint":
+    if not mechanism.has_joint_coordinates:
         return []
-    if "partitioned" in mechanism.formulation:
+    if mechanism.is_partitioned:
         return []  # initial_q lacks the eliminated coordinate, so that it does not match the joints
     found, at = [], 0
     for joint in mechanism.joints:
         given = mechanism.initial_q[at : at + len(joint.coordinates)]
         at += len(joint.coordinates)
-        if not given or joint.kind == "free" or (joint.lower is None and joint.upper is None):
+        if not given or (joint.lower is None and joint.upper is None):
             continue
-        position = given[-1] if joint.kind != "spherical" else _rotation_angle(joint)
+        position = _rotation_angle(joint) if joint.is_oriented else given[-1]
         lower = float("-inf") if joint.lower is None else joint.lower
         upper = float("inf") if joint.upper is None else joint.upper
         slack = 1e-9 * max(1.0, abs(position))
         if not lower - slack <= position <= upper + slack:
-            limits = f"limits {lower:g} to {upper:g}" if joint.kind != "spherical" else f"limit {upper:g}"
+            limits = f"limit {upper:g}" if joint.is_oriented else f"limits {lower:g} to {upper:g}"
             stops = joint.stops is not None
             found.append(
                 f"{owner}: joint {joint.name!r} starts at {position:g} {joint.unit}, beyond its {limits}, "

@@ -7,11 +7,11 @@ import math
 import types
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from sim_core.arguments import LARGEST
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism.quantities import CapturedParameter, Tunable, Vector3
+from sim_core.mechanism.quantities import CapturedParameter, NotNegative, Tunable, Vector3
 
 UNBOUNDED = {"least", "most"}  # fields that may be infinite
 LIMITS = {"effort_limit", "velocity_limit", "lower", "upper", *UNBOUNDED}  # fields that may exceed LARGEST
@@ -19,20 +19,43 @@ COUNTED = {"inertia": "Ixx, Iyy, Izz, Ixy, Ixz, Iyz"}  # entries of a field, for
 
 
 @cache
-def hints_of(kind: type) -> dict[str, Any]:
-    """Resolved type hints of a class. They are cached, because resolving them takes longer than all checks together."""
-    return get_type_hints(kind)
+def hints_of(kind: type) -> dict[str, tuple[Any, NotNegative | None]]:
+    """{field of a class: (type, range of its number)}; cached, as resolving takes longer than all checks together."""
+    noted = get_type_hints(kind, include_extras=True)
+    return {name: (hint, _range_in(noted[name])) for name, hint in get_type_hints(kind).items()}
+
+
+def _range_in(hint: Any) -> NotNegative | None:
+    """The range in the annotation of a number or an optional number."""
+    if get_origin(hint) is Annotated:
+        return next((note for note in hint.__metadata__ if isinstance(note, NotNegative)), None)
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else ()
+    return next(filter(None, map(_range_in, kinds)), None)
 
 
 def check_fields(item: Any, where: str, skip: Sequence[str] = ()) -> None:
-    """Raise InvalidMechanism with a one-line message for the first field of a dataclass whose value has the wrong type.
+    """Raise InvalidMechanism with a one-line message for the first field of a dataclass whose value has the wrong type
+    or is outside its range.
 
     where  label of the mechanism and the item, which begins the error message
     skip   names of fields that are not checked
     """
-    for name, hint in hints_of(item.__class__).items():
-        if name not in skip:
-            _check(getattr(item, name), hint, name, where)
+    for name, (hint, within) in hints_of(item.__class__).items():
+        if name in skip:
+            continue
+        value = getattr(item, name)
+        _check(value, hint, name, where)
+        if within is not None and value is not None:
+            refuse(where, within.fault(name, value, getattr(item, "is_length", False)))
+
+
+def refuse(where: str, *faults: str) -> None:
+    """Raise InvalidMechanism for the first of the texts `faults` that is not empty.
+
+    where  label of the mechanism and the item, which begins the error message
+    """
+    for fault in filter(None, faults):
+        raise InvalidMechanism(f"{where}: {fault}")
 
 
 @cache

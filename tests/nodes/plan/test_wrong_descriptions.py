@@ -52,7 +52,8 @@ from sim_core.mechanism import (
     Y,
     Z,
 )
-from sim_core.mechanism.beams import Beam, BeamContact, ContactForceOutput, DeflectionOutput
+from sim_core.mechanism.beams import Beam, ContactForceOutput, DeflectionOutput
+from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.guards import Aim, Beyond, Commanded, Crossing, Guard, Pushed, Sinking, Window
 from sim_core.mechanism.outputs import ForceOutput, HoldingOutput, VelocityOutput
 from sim_core.simulation import Simulation

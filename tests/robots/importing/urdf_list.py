@@ -27,7 +27,7 @@ from robots import build  # noqa: E402
 from robots.export import export  # noqa: E402
 from sim_core.errors import InvalidRequest  # noqa: E402
 from sim_core.mechanism import Mechanism  # noqa: E402
-from sim_core.mechanism.checks.masses import SINGULAR  # noqa: E402
+from sim_core.mechanism.checks.inertias import SINGULAR  # noqa: E402
 from tests.robots.importing.parts import derived_miss  # noqa: E402
 from tests.robots.importing.robot_files import CHOICES, PACKAGE, robot_files  # noqa: E402
 

@@ -16,7 +16,7 @@ JOINT_PARTS = ("damping", "load", "armature", "spring", "friction", "stops")
 def plain_description(mechanism: Any) -> dict[str, Any]:
     """Description of a mechanism as plain values, for JSON; numbers in SI units and radians."""
     from nodes.simulation.description import output_names, output_units
-    from sim_core.mechanism.beams import BeamContact
+    from sim_core.mechanism.constraints import BeamContact
 
     return {
         "name": mechanism.name,

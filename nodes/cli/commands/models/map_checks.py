@@ -26,7 +26,7 @@ def check_servos(mechanism: Any, servos: Mapping[str, float]) -> None:
                 f"{option}: actuator {actuator.name!r} of {mechanism.name!r} has no servo that could hold a position "
                 f"({has}); leave this option out, or map a launch file with a node that commands the actuator"
             )
-        if mechanism.coordinates != "joint":
+        if not mechanism.has_joint_coordinates:
             raise InputError(
                 f"{option}: a map of a robot in absolute coordinates, such as {mechanism.name!r}, has no servos; add "
                 f"{JOINT_COORDINATES} if the robot has this parameter, and leave the option out otherwise"
@@ -42,7 +42,7 @@ def check_rows(system: Any, rows: Mapping[str, Iterable[str]], remedy: str) -> N
     remedy  option that selects joint coordinates
     """
     mechanism = system.mechanism
-    if mechanism.coordinates == "joint":
+    if mechanism.has_joint_coordinates:
         return
     joints = {joint.name for joint in mechanism.moving_joints} - set(system.coordinate_names)
     for option, names in rows.items():

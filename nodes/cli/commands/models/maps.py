@@ -503,7 +503,7 @@ def _unit(norm: Any, row: str) -> str:
     from sim_core.solve import coordinate_scales
 
     system = norm.system
-    lengths = [joint.name for joint in system.mechanism.moving_joints if joint.kind == "prismatic"]
+    lengths = [joint.name for joint in system.mechanism.moving_joints if joint.is_length]
     base = row.removesuffix(".velocity")
     is_length = np.isinf(coordinate_scales((base,), lengths, np.inf))[0]
     return ("m" if is_length else "rad") + ("/s" if row != base else "")

@@ -184,7 +184,7 @@ def export_robot(
     try:
         written = export(mechanism, form, open_tree)
     except ValueError as error:
-        other = mechanism.coordinates == "absolute" and "coordinates" in choices
+        other = mechanism.has_body_coordinates and "coordinates" in choices
         raise InputError(f"{error}{'; try --param coordinates=joint' if other else ''}") from error
     if output is None:
         print_line(written.text.rstrip())
@@ -228,7 +228,7 @@ def import_robot(
         write_file(output, text)
     except OSError as error:
         raise InputError(f"--output {output}: {error.strerror}") from error
-    moving = [joint for joint in mechanism.joints if joint.kind != "fixed"]
+    moving = [joint for joint in mechanism.joints if not joint.is_fixed]
     counts = (len(part) for part in (mechanism.bodies, moving, mechanism.actuators))
     print_line("{}: {} bodies, {} moving joints, {} actuators".format(f"{output}:{function_name(name)}", *counts))
 
@@ -289,7 +289,7 @@ def print_equations(
     if importlib.util.find_spec("sympy") is None:
         raise UnavailableError("equations need SymPy; install it: pip install 'armswing[equations]'")
     mechanism, _ = built(name, param)
-    if mechanism.coordinates == "absolute":
+    if mechanism.has_body_coordinates:
         mechanism, _ = built(name, param, as_tree=True)
     from robots.export.equations import written
 

@@ -168,6 +168,6 @@ def _about(robot: str, joint: str) -> dict[str, Any]:
         "limit": 'float("inf")' if chosen.effort_limit is None else f"{chosen.effort_limit:g}",
         "limit_is": "none in the description" if chosen.effort_limit is None else "what its actuator can do",
         "safe": '"hold"' if chosen.servo else '"zero_effort"',
-        "damping_unit": "N s/m" if mechanism.joint(chosen.joint).kind == "prismatic" else "N m s/rad",
+        "damping_unit": "N s/m" if mechanism.joint(chosen.joint).is_length else "N m s/rad",
         "rest": REST.format(joints=rows) if held else "",
     }

@@ -1,20 +1,23 @@
-"""Checks of the constraints JointRelation and PrescribedMotion of a description; error messages have one line."""
+"""Checks of constraints, apart from the types, ranges and directions of their fields; error messages have one line."""
 
 from __future__ import annotations
 
 from sim_core.errors import InvalidMechanism, UnknownName
+from sim_core.mechanism.constraints import JointRelation, PrescribedMotion, SpinRelation
 from sim_core.mechanism.custom_forces import explained, has_nan
-from sim_core.mechanism.description import JointRelation, Mechanism, PrescribedMotion
+from sim_core.mechanism.description import Mechanism
 
 
-def check_joint_constraints(mechanism: Mechanism, owner: str) -> None:
-    """Raise InvalidMechanism with a one-line message for the first invalid JointRelation or PrescribedMotion."""
+def check_constraints(mechanism: Mechanism, owner: str) -> None:
+    """Raise InvalidMechanism with a one-line message for the first invalid constraint."""
     for constraint in mechanism.constraints:
         where = f"{owner}: constraint {constraint.name!r}"
         if isinstance(constraint, JointRelation):
             _check_relation(constraint, mechanism, where)
         elif isinstance(constraint, PrescribedMotion):
             _check_motion(constraint, mechanism, where)
+        elif isinstance(constraint, SpinRelation) and not constraint.terms:
+            raise InvalidMechanism(f"{where} has no terms; give at least one")
 
 
 def _check_relation(relation: JointRelation, mechanism: Mechanism, where: str) -> None:
@@ -45,16 +48,12 @@ def _check_motion(motion: PrescribedMotion, mechanism: Mechanism, where: str) ->
     inputs = [actuator.name for actuator in mechanism.actuators if not actuator.joint]
     if motion.input and motion.input not in inputs:
         raise UnknownName(where, "actuator without a joint", motion.input, inputs)
-    if "partitioned" in mechanism.formulation:
-        raise InvalidMechanism(
-            f"{where}: a PrescribedMotion needs the formulation 'schur' or 'augmented', not {mechanism.formulation!r}"
-        )
     if motion.motion is not None:
         _check_expression(motion, where)
 
 
 def _check_expression(motion: PrescribedMotion, where: str) -> None:
-    import casadi as ca
+    import casadi as ca  # only for mechanisms with a prescribed motion
 
     assert motion.motion is not None
     t = ca.SX.sym("t")
