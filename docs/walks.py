@@ -45,7 +45,7 @@ COMMAND = Walk(
         Step(SERVER, "nodes.simulation.robot:RobotSimulation.step", "empties the inbox, takes one step"),
         Step(SERVER, "nodes.simulation.actuation:Actuation.accept", "one commander for each actuator"),
         Step(SERVER, "nodes.simulation.actuation:Actuation.drive", "limits; servos; efforts"),
-        Step(CORE, "sim_core.simulation:Simulation.advance", "calls the stepper's compiled loop"),
+        Step(CORE, "sim_core.simulation.simulation:Simulation.advance", "calls the stepper's compiled loop"),
         Step(CORE, "sim_core.integrators.methods.runge_kutta:explicit_step", "the stages of one step"),
         Step(CORE, "sim_core.integrators.step:accelerate", "U, then the kernel by its address"),
         Step(CORE, "machine code", "M a + J' lam = f,  J a = gamma - U"),

@@ -37,6 +37,7 @@ class EnergyLedger:
     def begin(self) -> None:
         """Start the ledger with the current energy as its initial value."""
         ledger = self._ledger
+        ledger[:] = 0.0
         self._compute_energy()
         ledger[START], ledger[START_POTENTIAL] = ledger[KINETIC] + ledger[POTENTIAL], ledger[POTENTIAL]
         ledger[SCALE], ledger[NEXT] = ledger[KINETIC], DEPARTED

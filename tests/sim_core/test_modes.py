@@ -283,7 +283,7 @@ def test_looking_changes_nothing() -> None:
     for looks in (True, False):
         sim = Simulation(assemble(robots.build("four_bar_chain")), step_s=1e-3)
         if not looks:
-            sim._checks_modes, sim._next_check = False, 10**9
+            sim._checks._checks_modes, sim._checks._next = False, 10**9
         sim.step(300)
         runs.append((sim.state.q.tobytes(), sim.state.v.tobytes(), sim.state.peaks.tobytes()))
     assert runs[0] == runs[1]
