@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sim_core.compiled_system import CompiledSystem
 from sim_core.errors import InvalidMechanism, InvalidRequest, StartWarning
 from sim_core.mechanism.checks.angles import implausible_angles
 from sim_core.mechanism.checks.inertias import singular_mass
@@ -20,9 +20,6 @@ from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.quantities import Vector3, value_of
 from sim_core.mobility import effective_masses
 from sim_core.start import ROUNDING, exceeds_rounding, start_line, violated_at
-
-if TYPE_CHECKING:
-    from sim_core.system import System
 
 ITERATIONS = 100
 HALVINGS = 30
@@ -33,7 +30,13 @@ SHOWN = 4  # pairs of bodies named in the warning about contacts that start too 
 
 
 def checked_start(
-    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, assemble_start: bool, share: float, stacklevel: int
+    system: CompiledSystem,
+    q: np.ndarray,
+    v: np.ndarray,
+    p: np.ndarray,
+    assemble_start: bool,
+    share: float,
+    stacklevel: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Check the start of a simulation; returns the coordinates q and velocities v (n_q,) with which to start.
 
@@ -70,7 +73,7 @@ def checked_start(
 
 
 def consistent_start(
-    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray | None = None
+    system: CompiledSystem, q: np.ndarray, v: np.ndarray, p: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """q (n_q,) and v (n_q,) that satisfy the constraints, near the given ones in the metric of the mass matrix M.
 
@@ -108,7 +111,7 @@ def consistent_start(
 
 
 def _least_motion(
-    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, J: np.ndarray, desired: np.ndarray
+    system: CompiledSystem, q: np.ndarray, v: np.ndarray, p: np.ndarray, J: np.ndarray, desired: np.ndarray
 ) -> np.ndarray:
     """The vector x (n_q,) with J x = desired for which x' M x is smallest; M is the mass matrix.
 
@@ -129,7 +132,7 @@ def _least_motion(
 
 
 def _closer(
-    system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray, dq: np.ndarray, before: float
+    system: CompiledSystem, q: np.ndarray, v: np.ndarray, p: np.ndarray, dq: np.ndarray, before: float
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """(q, Phi) after the first of the steps dq, dq/2, dq/4, ... that reduces the violation; None if no step reduces it.
 
@@ -146,7 +149,7 @@ def _closer(
     return None
 
 
-def _check_springs(system: System, q: np.ndarray, p: np.ndarray) -> None:
+def _check_springs(system: CompiledSystem, q: np.ndarray, p: np.ndarray) -> None:
     """Raise InvalidMechanism if the two ends of a spring coincide at q, because the direction of its force is then
     undefined.
 
@@ -166,7 +169,7 @@ def _check_springs(system: System, q: np.ndarray, p: np.ndarray) -> None:
             )
 
 
-def _check_contacts(system: System, q: np.ndarray, p: np.ndarray) -> None:
+def _check_contacts(system: CompiledSystem, q: np.ndarray, p: np.ndarray) -> None:
     """Raise InvalidMechanism if a contact point on a beam is beyond the beam's ends at q."""
     mechanism = system.mechanism
     held = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
@@ -184,7 +187,7 @@ def _check_contacts(system: System, q: np.ndarray, p: np.ndarray) -> None:
             )
 
 
-def _deep_contacts(system: System, q: np.ndarray, p: np.ndarray) -> str:
+def _deep_contacts(system: CompiledSystem, q: np.ndarray, p: np.ndarray) -> str:
     """One line with the sphere contacts that start too deep; "" without such contacts.
 
     A contact starts too deep if its elastic force exceeds the weight of all bodies, and its stored energy is the
@@ -222,7 +225,7 @@ def _deep_contacts(system: System, q: np.ndarray, p: np.ndarray) -> str:
     )
 
 
-def _points(system: System, q: np.ndarray, p: np.ndarray) -> Callable[[str, Vector3], np.ndarray]:
+def _points(system: CompiledSystem, q: np.ndarray, p: np.ndarray) -> Callable[[str, Vector3], np.ndarray]:
     """Function (body, point fixed to the body) that returns the point's world position (3,), m, at q."""
     positions, rotations = system.poses(0.0, q, np.zeros_like(q), p)
     names = [body.name for body in system.mechanism.bodies]
@@ -236,7 +239,7 @@ def _points(system: System, q: np.ndarray, p: np.ndarray) -> Callable[[str, Vect
     return at
 
 
-def _check_mass(system: System, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
+def _check_mass(system: CompiledSystem, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
     """Raise InvalidMechanism if the mass matrix is singular at q with the parameters p."""
     if line := singular_mass(system.mechanism, system.coordinate_names, system.terms(0.0, q, v, None, p)[0], q):
         raise InvalidMechanism(line)

@@ -1,4 +1,4 @@
-"""Properties of the constrained equations of motion, computed once per System, and a slow numpy reference solution.
+"""Properties of the constrained equations of motion, computed once per system, and a slow numpy reference solution.
 
 Examples of the properties: whether constraint rows may lose rank, and thresholds for the pivots of these rows.
 """
@@ -6,12 +6,10 @@ Examples of the properties: whether constraint rows may lose rank, and threshold
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from sim_core.system import System
+from sim_core.compiled_system import CompiledSystem
 
 RANK_TOLERANCE = 1e-9
 SAMPLES = 5  # sampled states from which row sizes are estimated, the start included
@@ -19,11 +17,10 @@ REACH = 0.5  # largest change of a coordinate between sampled states, rad or cha
 CLOSING = 8  # Newton steps back onto the constraints
 WELL_CONDITIONED = 1e-5  # eigenvalue of the scaled S from which proximal refinement alone is accurate to 1e-10
 DEPENDENT = 1e-13  # eigenvalue of the scaled S up to which it is rounding
-
-
 WEAK = 2e-3  # share of a row's diagonal entry of S: a smaller pivot means that a change point is near
 UNUSUAL = 0.1  # share of a row's usual pivot: rows of light bodies beside heavy ones have small pivots everywhere
 LOOKS = 6  # samples per sense of motion from which the usual pivot is taken
+KEPT = 64  # parameters for which thresholds of pivots are kept
 
 
 def may_lose_rank(J: np.ndarray, closed: bool) -> bool:
@@ -106,7 +103,7 @@ def _closed(
     return None
 
 
-def least_pivots(system: System, p: np.ndarray) -> np.ndarray:
+def least_pivots(system: CompiledSystem, p: np.ndarray) -> np.ndarray:
     """Thresholds for the pivots of the constraint rows: a pivot below its threshold means that a change point is near.
 
     A change point is a configuration in which constraint rows lose rank. The pivots are those of S = J M^-1 J'. The
@@ -114,8 +111,18 @@ def least_pivots(system: System, p: np.ndarray) -> np.ndarray:
     constraints on and off. A row that is linearly dependent on other rows in all these states has small pivots
     everywhere, and therefore a small threshold. A row that is switched off has the threshold 0.
 
-    p  parameters (n_p,), with a flag for each switched constraint: 1 if it holds, otherwise 0
+    p  parameters (n_p,), with a flag for each switched constraint: 1 if it holds, otherwise 0. Equal parameters give
+       equal thresholds, which are computed once
     """
+    kept = system.pivot_thresholds
+    found = kept.pop(p.tobytes(), None)
+    kept[p.tobytes()] = found = _thresholds(system, p) if found is None else found
+    if len(kept) > KEPT:
+        del kept[next(iter(kept))]
+    return found
+
+
+def _thresholds(system: CompiledSystem, p: np.ndarray) -> np.ndarray:
     if not system.pivot_rows:
         return np.zeros(0)
     mechanism, n_holonomic = system.mechanism, system.constraint_modes[0].n_holonomic

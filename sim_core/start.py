@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from sim_core.compiled_system import CompiledSystem
 from sim_core.mechanism.description import Joint, Mechanism
-
-if TYPE_CHECKING:
-    from sim_core.system import System
 
 ROUNDING = 1e-9  # characteristic lengths (per second for velocities): a smaller violation is rounding
 FAR = 1e-2  # share of the characteristic length: a larger violation is not explained by rounded numbers
@@ -37,7 +34,7 @@ def violated_at(mechanism: Mechanism, names: Sequence[str], phi: Iterable[float]
 
 
 def exceeds_rounding(
-    system: System, phi: Iterable[float], phidot: Iterable[float], rates: Iterable[float], share: float = FAR
+    system: CompiledSystem, phi: Iterable[float], phidot: Iterable[float], rates: Iterable[float], share: float = FAR
 ) -> bool:
     """Whether a start state violates the constraints too much for rounded numbers in a file to be the cause.
 

@@ -15,23 +15,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sim_core.arguments import as_array, as_number, as_whole
 from sim_core.batch.lane_servos import LaneServo, lane_servos
+from sim_core.batch.peaks import Peaks, RangeLoop, Work, cpu_name, followed, layout_of, state_rows, usable_threads
+from sim_core.compiled_system import CompiledSystem
 from sim_core.errors import InvalidRequest, require_finite
+from sim_core.integrators.lanes import advance_lanes
+from sim_core.integrators.steppers import stepper_named
 from sim_core.kernels.bound import BoundKernel, pointer_table
+from sim_core.kernels.compiled import is_cached
 from sim_core.kernels.machine_code import native
 from sim_core.mechanism.checks.directions import ROUNDED
 from sim_core.mechanism.constraints import PrescribedMotion
 from sim_core.mechanism.validation import check_bounds
 from sim_core.spatial import angular_velocity_of_step, quaternion_of_step, quaternion_product
-
-if TYPE_CHECKING:
-    from sim_core.batch.peaks import Peaks, RangeLoop
-    from sim_core.system import System
+from sim_core.stabilization.stabilizers import SampledFuzzy
 
 MOST_STEPS = 2**53  # largest number of steps that a float64 holds exactly
 LANES = (2, 4, 8, 16, 32)
@@ -67,7 +69,7 @@ class Batch:
     are imposed on accelerations only; to limit their drift, choose a stabilizer.
     """
 
-    def __init__(self, system: System, lanes: int) -> None:
+    def __init__(self, system: CompiledSystem, lanes: int) -> None:
         if lanes not in LANES:
             raise InvalidRequest(f"lanes is {lanes}; it must be one of {', '.join(map(str, LANES))}")
         if system.mechanism.beams:
@@ -78,6 +80,7 @@ class Batch:
         key = f"{system.code_hash}-{lanes}"
         library = native.load_shared(key)
         if library is None:
+            # a batch from the cache needs no casadi
             from sim_core.derivation.equations import derive_batch
             from sim_core.kernels.emit import modules_of
             from sim_core.kernels.machine_code.side_by_side import objects_of
@@ -176,13 +179,9 @@ class Batch:
         Raises InvalidRequest for arrays of the wrong shape, for quaternions of a norm other than 1, and for mechanisms
         with guards, whose events require a Simulation.
         """
-        from sim_core.batch.peaks import Work, cpu_name, followed
-        from sim_core.integrators.lanes import advance_lanes
-        from sim_core.kernels.compiled import is_cached
-
         system, lanes = self.system, self.lanes
         count = self._checked_run(q0, step_s, steps, every)
-        self._require_memory(count, steps // every + 1)
+        _require_memory(system.n_q, count, steps // every + 1)
         starts = [self._rows(what, value, count, system.n_q) for what, value in (("q0", q0), ("v0", v0))]
         servos = self._servos(modes)
         efforts, parameters = self._efforts(u, count, steps, servos), self._parameters(p, count)
@@ -254,8 +253,6 @@ class Batch:
         Raises InvalidRequest for arrays of the wrong shape, for quaternions whose norm is not 1, and for mechanisms
         with guards.
         """
-        from sim_core.batch.peaks import Peaks, Work, cpu_name, state_rows, usable_threads
-
         system = self.system
         count = self._checked_run(q0, step_s, steps, 1)
         rows = {what[0]: self._rows(what, value, count, system.n_q) for what, value in (("q0", q0), ("v0", v0))}
@@ -275,8 +272,6 @@ class Batch:
         return Peaks(state_rows(system, attitudes is not None), work.low, work.high, work.q, work.v, *how, orientations)
 
     def _loop_for(self, stabilized: bool, servos: tuple[LaneServo, ...] = (), relative: bool = False) -> RangeLoop:
-        from sim_core.batch.peaks import RangeLoop
-
         kind = stabilized, servos, relative
         if kind not in self._loops:
             self._loops[kind] = RangeLoop.of(self.system, self.lanes, *kind)
@@ -302,9 +297,6 @@ class Batch:
 
         The array is empty if the stabilizer is "none" or the mechanism has no constraints.
         """
-        from sim_core.integrators.steppers import stepper_named
-        from sim_core.stabilization.stabilizers import SampledFuzzy
-
         if stabilizer not in STABILIZERS:
             raise InvalidRequest(f"a batch has no stabilizer {stabilizer!r}; choose {' or '.join(STABILIZERS)}")
         if stabilizer == "none" or not self.system.max_rows:
@@ -338,15 +330,6 @@ class Batch:
                 raise InvalidRequest(f"the argument {name!r} is {value}; it must be {wanted}")
         return len(np.atleast_2d(as_array(self._owner, "q0", q0)))
 
-    def _require_memory(self, count: int, states: int) -> None:
-        """Raise InvalidRequest if the states of a rollout do not fit into the memory of the computer."""
-        size = 2 * 8 * count * states * self.system.n_q
-        if size > (most := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
-            raise InvalidRequest(
-                f"a rollout of {count} systems with {states} states each needs {size / 1e9:.3g} GB, and the computer "
-                f"has {most / 1e9:.3g} GB; use a larger `every`, or `peaks`, which keeps no states"
-            )
-
     def _rebased(self, q: Array, v: Array, p: Array) -> tuple[Array, Array, Array]:
         """Start states q, v (n, n_q) and parameters p (n, n_p) with the rotations moved from q into the quaternions.
 
@@ -355,8 +338,6 @@ class Batch:
         joints = self.system.mechanism.oriented_joints
         if not joints:
             return q, v, p
-        from sim_core.batch.peaks import layout_of
-
         layout, q, v, p = layout_of(self.system), q.copy(), v.copy(), p.copy()
         for joint, places in zip(joints, layout.orientations, strict=True):
             turning = slice(places.rotation, places.rotation + 3)
@@ -445,3 +426,13 @@ def _lanes_of(rows: Array, begin: int, lanes: int) -> Array:
     """
     index = np.minimum(np.arange(begin, begin + lanes), len(rows) - 1)
     return np.moveaxis(rows[index], 0, -1)
+
+
+def _require_memory(n_q: int, count: int, states: int) -> None:
+    """Raise InvalidRequest if the states of a rollout do not fit into the memory of the computer."""
+    size = 2 * 8 * count * states * n_q
+    if size > (most := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
+        raise InvalidRequest(
+            f"a rollout of {count} systems with {states} states each needs {size / 1e9:.3g} GB, and the computer "
+            f"has {most / 1e9:.3g} GB; use a larger `every`, or `peaks`, which keeps no states"
+        )

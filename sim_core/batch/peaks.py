@@ -13,18 +13,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sim_core.batch.lane_loop import ANGLES, SYMBOL, Layout, Orientation, module
 from sim_core.batch.lane_servos import LaneServo
+from sim_core.batch.layout import ANGLES, SYMBOL, Layout, Orientation
+from sim_core.compiled_system import CompiledSystem
 from sim_core.errors import InvalidRequest
 from sim_core.kernels.machine_code import native
 from sim_core.spatial import conjugate, quaternion_product
-
-if TYPE_CHECKING:
-    from sim_core.system import System
 
 Array = np.ndarray
 CALL_S = 0.02  # duration of one call of the compiled loop
@@ -75,7 +72,7 @@ class Peaks:
         return distances
 
 
-def state_rows(system: System, relative: bool = False) -> tuple[str, ...]:
+def state_rows(system: CompiledSystem, relative: bool = False) -> tuple[str, ...]:
     """Names of the states of a system: coordinates, velocities, and the numbers of quaternions, as in `Peaks.rows`.
 
     relative  whether there are reference attitudes
@@ -88,7 +85,7 @@ def state_rows(system: System, relative: bool = False) -> tuple[str, ...]:
     return (*positions, *[f"{name}.velocity" for name in names], *quaternions, *sines)
 
 
-def state_reader(system: System, attitudes: Array | None = None) -> Callable[[Array, Array, Array], Array]:
+def state_reader(system: CompiledSystem, attitudes: Array | None = None) -> Callable[[Array, Array, Array], Array]:
     """Function of q, v and p that returns the values (number of states,) of the states that `state_rows` names.
 
     In q, the rotation coordinates of spherical and free joints must be 0.
@@ -110,7 +107,7 @@ def state_reader(system: System, attitudes: Array | None = None) -> Callable[[Ar
     return read
 
 
-def layout_of(system: System, stabilized: bool = False, servos: int = 0, relative: bool = False) -> Layout:
+def layout_of(system: CompiledSystem, stabilized: bool = False, servos: int = 0, relative: bool = False) -> Layout:
     """Layout of the array in which a compiled loop keeps the data of many copies of a system.
 
     stabilized  whether the loop has the default stabilizer
@@ -138,7 +135,12 @@ class RangeLoop:
 
     @classmethod
     def of(
-        cls, system: System, lanes: int, stabilized: bool, servos: Sequence[LaneServo] = (), relative: bool = False
+        cls,
+        system: CompiledSystem,
+        lanes: int,
+        stabilized: bool,
+        servos: Sequence[LaneServo] = (),
+        relative: bool = False,
     ) -> RangeLoop:
         """Compile the loop, or load it from the cache.
 
@@ -153,6 +155,8 @@ class RangeLoop:
             key += "-relative"
         library = native.load_shared(key)
         if library is None:
+            # a loop from the cache needs no casadi
+            from sim_core.batch.lane_loop import module
             from sim_core.derivation.equations import derive_lanes
 
             with native.compiling(f"the loop of {system.mechanism.name!r} for {lanes} at a time"):

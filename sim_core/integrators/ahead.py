@@ -19,6 +19,7 @@ import numpy as np
 
 from sim_core.integrators.steppers import Stepper, stepper_named
 from sim_core.integrators.workspace import LAW_SOLVE, SOLVE_RESIDUAL, Memory
+from sim_core.kernels.machine_code.native import compiling
 from sim_core.kernels.stepping import compile_loop, is_loop_cached
 
 LONGEST_S = 300.0  # time after which the process is given up; the loop is then compiled here
@@ -48,8 +49,6 @@ def loop_compiled_ahead(stepper: str | Mapping[str, Any]) -> Iterator[None]:
     if _is_cached(found) or os.getloadavg()[0] > len(os.sched_getaffinity(0)) - 1:
         yield
         return
-    from sim_core.kernels.machine_code.native import compiling
-
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-P", "-m", __name__, json.dumps(table)]
     with subprocess.Popen(

@@ -31,7 +31,7 @@ class Stepper:
     order          order of convergence: halving h divides the error by 2^order
     stages         number of rows of stage memory that the loop needs
     evaluations    evaluations of the acceleration per step; 0 if their number varies
-    loop           function that imports and returns the stepping loop, which is compiled when it is first called
+    loop           function that returns the stepping loop, which is compiled when it is first called
     tableau        tableau of the method; for a multistep method, tableau of its first steps
     companion      for multistep methods: function of z = h lambda that returns the matrix of one step of y' = lambda y
     hold_coefficient  c: a stabilization U that is constant over a step of size h changes the violation Phi by -c h^2 U

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from sim_core.compiled_system import CompiledSystem
 from sim_core.kernels.bound import pointer_table
 from sim_core.mechanism.quantities import value_of
-
-if TYPE_CHECKING:
-    from sim_core.system import System
 
 HISTORY = 100
 NEGLIGIBLE = (
@@ -71,7 +69,9 @@ class Workspace:
     Only kernels and stabilizer laws access the further arrays, such as the actuator inputs u and the parameters p.
     """
 
-    def __init__(self, system: System, stages: int, gains: np.ndarray, memory: int, stepper_memory: int) -> None:
+    def __init__(
+        self, system: CompiledSystem, stages: int, gains: np.ndarray, memory: int, stepper_memory: int
+    ) -> None:
         self.factor = np.zeros(system.max_factor)
         n_q, n_rows, n_guards = system.n_q, system.max_rows, len(system.mechanism.guards)
         self.memory = Memory(
@@ -111,7 +111,7 @@ class Calls:
     the address of a kernel that the system does not have is 0.
     """
 
-    def __init__(self, system: System, w: Workspace) -> None:
+    def __init__(self, system: CompiledSystem, w: Workspace) -> None:
         addresses = system.addresses
         state = [w.t, w.q, w.v, w.u, w.p]
         inside = [w.t_work, w.q_work, w.v_work, w.u, w.p]  # a state inside the tick

@@ -5,16 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sim_core.errors import InvalidMechanism, InvalidRequest, UnknownKey
 from sim_core.mechanism.frozen import Frozen
 from sim_core.mechanism.quantities import Number, Vector3
-
-if TYPE_CHECKING:
-    from sim_core.mechanism.description import Mechanism
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,14 +163,16 @@ def has_nan(value: Any) -> bool:
     )
 
 
-def law_key(force: CustomForce, mechanism: Mechanism) -> str:
+def law_key(force: CustomForce, where: str, joints: Sequence[str], actuators: Sequence[str]) -> str:
     """Hash that identifies the law of a force: equal for laws that return the same expressions of their inputs.
 
+    where              label of the mechanism, which begins the error message
+    joints, actuators  names of the joints and actuators that the law may read
     Raises InvalidMechanism if the law fails, or depends on anything but its inputs.
     """
     import casadi as ca
 
-    owner = f"mechanism {mechanism.name!r}: force {force.name!r}"
+    owner = f"{where}: force {force.name!r}"
     symbols: list[Any] = []
 
     def named(kind: str, names: list[str], size: int = 1) -> Named:
@@ -181,19 +180,18 @@ def law_key(force: CustomForce, mechanism: Mechanism) -> str:
         symbols.extend(made.values())
         return Named(owner, kind, made)
 
-    joints = [joint.name for joint in mechanism.moving_joints]
     t = ca.SX.sym("t")
     inputs = LawInputs(
         t,
-        named("joint", joints),
-        named("joint", joints),
-        named("actuator", [actuator.name for actuator in mechanism.actuators]),
+        named("joint", [*joints]),
+        named("joint", [*joints]),
+        named("actuator", [*actuators]),
         named("parameter", [name for name, _ in force.parameters]),
         named("state", [name for name, _ in force.states]),
         named("point", [point.name for point in force.points], 3),
         named("point", [point.name for point in force.points], 3),
     )
-    results = results_of(force, inputs, f"mechanism {mechanism.name!r}", tuple(joints))
+    results = results_of(force, inputs, where, tuple(joints))
     for name, value in results.items():
         probe = ca.Function("probe", [t, *symbols], [value], {"allow_free": True})
         if free := probe.get_free():

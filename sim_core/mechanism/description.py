@@ -60,11 +60,12 @@ from sim_core.mechanism.quantities import (
     Positive,
     holding,
     push_names,
+    value_of,
 )
 from sim_core.mechanism.quantities import Number as Number
 from sim_core.mechanism.quantities import Tunable as Tunable
 from sim_core.mechanism.quantities import Vector3 as Vector3
-from sim_core.support.notebook import mechanism_html
+from sim_core.support.notebook import counted, page
 
 COORDINATES = {
     "planar": ("x", "y", "theta"),
@@ -289,8 +290,20 @@ class Mechanism(Frozen):
         return f"<Mechanism {self.name!r} in {self.coordinates} coordinates: {', '.join(counts)}>"
 
     def _repr_html_(self) -> str:
-        """HTML table of the mechanism that a notebook displays."""
-        return mechanism_html(self)
+        """HTML that a notebook displays: counts, mass, and a table of the joints or, without joints, the bodies."""
+        kinds = (("body", "bodies"), ("joint", "moving_joints"), ("constraint", ""), ("spring", ""), ("beam", ""))
+        counts = [
+            counted(len(getattr(self, kind or f"{noun}s")), noun, "bodies" if noun == "body" else "")
+            for noun, kind in (*kinds, ("actuator", ""))
+        ]
+        mass = sum(value_of(body.mass) for body in self.bodies)
+        facts = [*counts, f"{mass:.4g} kg", f"{self.coordinates.replace('_', ' ')} coordinates"]
+        title = f"Mechanism {self.name}"
+        if not self.joints:
+            return page(title, facts, ("body", "mass, kg"), [(b.name, value_of(b.mass)) for b in self.bodies])
+        drives = {actuator.joint: actuator.name for actuator in self.actuators}
+        rows = [(j.name, j.kind, j.parent, j.child, _limits(j), drives.get(j.name, "")) for j in self.joints]
+        return page(title, facts, ("joint", "kind", "parent", "child", "range", "actuator"), rows)
 
     def with_stiffness(self, contacts: tuple[SphereContact, ...]) -> Mechanism:
         """A copy with contacts that differ in their stiffness alone, as valid as this mechanism."""
@@ -503,6 +516,11 @@ class Mechanism(Frozen):
         levers += [c.length for c in self.constraints if isinstance(c, Distance)]
         return max(levers, default=0.0) or 1.0
 
+    def law_key(self, force: CustomForce) -> str:
+        """Hash that identifies the law of a force in this mechanism; raises InvalidMechanism for an invalid law."""
+        joints, actuators = ([each.name for each in group] for group in (self.moving_joints, self.actuators))
+        return law_key(force, f"mechanism {self.name!r}", joints, actuators)
+
     @cached_property
     def canonical_hash(self) -> str:
         """Hash of all that determines the equations of motion: names, order and numerical values of all parts.
@@ -514,12 +532,19 @@ class Mechanism(Frozen):
         drop |= {"quaternion", "velocity_limit", "servo", "start", "open_start", "law", "motion", "states"}
         plain = _plain(self, drop)
         laws: list[object] = [
-            [law_key(force, self), _plain(force.parameters, drop), [name for name, _ in force.states]]
+            [self.law_key(force), _plain(force.parameters, drop), [name for name, _ in force.states]]
             for force in self.forces
         ]
         laws += [motion_key(c.motion) for c in self.constraints if isinstance(c, PrescribedMotion) and c.motion]
         whole = [plain, laws] if laws else plain
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+
+
+def _limits(joint: Joint) -> str:
+    if joint.lower is None and joint.upper is None:
+        return ""
+    low, high = ("" if each is None else f"{each:.4g}" for each in (joint.lower, joint.upper))
+    return f"{low} .. {high} {joint.unit}"
 
 
 PLAIN = {float, int, str}  # types that contain no parameters

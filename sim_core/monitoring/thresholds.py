@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim_core.integrators.workspace import Workspace
+from sim_core.solve import least_pivots
 from sim_core.system import System
 
 
@@ -81,4 +82,4 @@ class PivotThresholds:
 
     def _of(self, mode: int) -> np.ndarray:
         self._p[self._first :] = self._sets[mode]
-        return self._system.least_pivots(self._p)
+        return least_pivots(self._system, self._p)

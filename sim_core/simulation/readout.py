@@ -10,6 +10,7 @@ from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.quaternions import quaternions
 from sim_core.monitoring.readings import Readings
 from sim_core.state import State
+from sim_core.support.notebook import page
 from sim_core.system import System
 
 
@@ -157,3 +158,20 @@ class Readout:
         q, v, u, p, U = (array.copy() for array in arrays)
         rest = [w.turns, w.peaks, w.stepper_memory, w.stabilizer_memory, w.guards_before, w.ledger]
         return State(self._tick, q, v, u, p, U, self._switching.constraint_mode, *[array.copy() for array in rest])
+
+    def _html(self, how: str) -> str:
+        """HTML of the state and a table of the joints.
+
+        how  text about the methods
+        """
+        violation, joints = self.violation(), self.system.mechanism.moving_joints
+        facts = [
+            f"t = {self.time:.6g} s",
+            how,
+            f"|Phi| {violation[0]:.2g}, |Phidot| {violation[1]:.2g}",
+            f"energy {self.energy():.6g} J",
+        ]
+        numbers = zip(*(values.tolist() for values in self.joints()), strict=True)
+        rows = [(joint.name, joint.unit, *values) for joint, values in zip(joints, numbers, strict=True)]
+        headings = ("joint", "unit", "position", "velocity, per s", "effort, N m or N")
+        return page(f"Simulation of {self.system.mechanism.name}", facts, headings, rows)

@@ -34,7 +34,6 @@ from sim_core.stabilization.registry import stabilizer_named
 from sim_core.stabilization.stabilizers import Stabilizer, instability
 from sim_core.start import FAR, FAR_GIVEN, missed_line
 from sim_core.state import Notice, State, Transition
-from sim_core.support.notebook import simulation_html
 from sim_core.support.shown import shown
 from sim_core.system import System
 
@@ -114,8 +113,9 @@ class Simulation(Readout):
         return np.array([self.stabilizer.law_address(), *pointers, *rest], dtype=np.int64)
 
     def _repr_html_(self) -> str:
-        """HTML of the simulation that a notebook displays."""
-        return simulation_html(self)
+        """HTML that a notebook displays: time, methods, violation, energy, and a table of the joints."""
+        how = f"{self.stepper.name}, {self.stabilizer.name}, steps of {1e3 * self.step_s:.4g} ms"
+        return self._html(how)
 
     @property
     def notices(self) -> list[Notice]:

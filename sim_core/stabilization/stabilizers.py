@@ -28,7 +28,9 @@ from sim_core.integrators.workspace import (
     UNSTABILIZED,
     VELOCITY_LEVEL,
 )
+from sim_core.stabilization import laws
 from sim_core.stabilization.membership import FuzzySets
+from sim_core.stabilization.rules import largest_chord, largest_slope
 
 
 def largest_step(growth: Callable[[float], float]) -> float:
@@ -141,8 +143,6 @@ class Baumgarte(Stabilizer):
         return float(one if alpha is None else alpha), float(one if beta is None else beta)  # type: ignore[arg-type]
 
     def law_address(self) -> int:
-        from sim_core.stabilization import laws
-
         return laws.baumgarte.address
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
@@ -182,8 +182,6 @@ class PID(Stabilizer):
         return self.Kp, 0.0 if self.Ki is None else self.Ki, damping
 
     def law_address(self) -> int:
-        from sim_core.stabilization import laws
-
         return laws.pid.address
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
@@ -252,16 +250,12 @@ class FuzzyPaper(Stabilizer):
         _require("fuzzy_paper", 0.0, strict=True, Kp=self.Kp, Kd=self.Kd, Ku=self.Ku)
 
     def law_address(self) -> int:
-        from sim_core.stabilization import laws
-
         return laws.fuzzy.address
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
         return np.array([self.Kp, self.Kd, self.Ku, *self.sets.code()])
 
     def linear_gains(self, h: float) -> tuple[float, float]:
-        from sim_core.stabilization.rules import largest_chord
-
         gain = largest_chord(self.sets) * self.Ku
         return gain * self.Kp, gain * self.Kd
 
@@ -274,8 +268,6 @@ class FuzzyPaper(Stabilizer):
 
         h  step size, s, for which the gains are computed
         """
-        from sim_core.stabilization.rules import largest_chord
-
         rate = largest_chord(self.sets, inputs=1) * self.Ku * self.Kd
         return min(super().stability_limit(stepper, h), largest_stable_step(stepper, 0.0, rate))
 
@@ -304,8 +296,6 @@ class SampledFuzzy(Stabilizer):
         _require("sampled_fuzzy", 0.0, strict=True, saturation=self.saturation)
 
     def law_address(self) -> int:
-        from sim_core.stabilization import laws
-
         return laws.sampled_fuzzy.address
 
     def gains(self, h: float, stepper: Stepper, length: float) -> np.ndarray:
@@ -314,8 +304,6 @@ class SampledFuzzy(Stabilizer):
         eps = max(1e-2 * length, disturbance) if self.saturation is None else self.saturation
         slope = 1.0
         if self.sets != FuzzySets():
-            from sim_core.stabilization.rules import largest_slope
-
             slope = largest_slope(self.sets)
         return np.array([eps, rho, stepper.hold_coefficient, slope, *self.sets.code()])
 

@@ -4,13 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from sim_core.mechanism import Mechanism
-    from sim_core.simulation import Simulation
 
 MOST_ROWS = 30  # rows shown; further ones are counted
 
@@ -39,64 +32,6 @@ def page(title: str, facts: Sequence[str], headings: Sequence[str], rows: Iterab
     if len(found) > MOST_ROWS:
         parts.append(f'<div style="opacity:0.8">and {len(found) - MOST_ROWS} more</div>')
     return "\n".join([*parts, "</div>"])
-
-
-def mechanism_html(mechanism: Mechanism) -> str:
-    """HTML of a mechanism: counts of its parts, its total mass, and a table of its joints.
-
-    If the mechanism has no joints, the table lists its bodies.
-    """
-    kinds = (("body", "bodies"), ("joint", "moving_joints"), ("constraint", ""), ("spring", ""), ("beam", ""))
-    counts = [
-        counted(len(getattr(mechanism, kind or f"{noun}s")), noun, "bodies" if noun == "body" else "")
-        for noun, kind in (*kinds, ("actuator", ""))
-    ]
-    mass = sum(_value(body.mass) for body in mechanism.bodies)
-    facts = [*counts, f"{mass:.4g} kg", f"{mechanism.coordinates.replace('_', ' ')} coordinates"]
-    title = f"Mechanism {mechanism.name}"
-    if not mechanism.joints:
-        return page(title, facts, ("body", "mass, kg"), [(b.name, _value(b.mass)) for b in mechanism.bodies])
-    drives = {actuator.joint: actuator.name for actuator in mechanism.actuators}
-    rows = [
-        (j.name, j.kind, j.parent, j.child, _limits(j.lower, j.upper, j.unit), drives.get(j.name, ""))
-        for j in mechanism.joints
-    ]
-    return page(title, facts, ("joint", "kind", "parent", "child", "range", "actuator"), rows)
-
-
-def simulation_html(simulation: Simulation) -> str:
-    """HTML of a simulation: time, methods, violation, energy, and a table of joint positions, velocities, efforts."""
-    mechanism = simulation.system.mechanism
-    violation = simulation.violation()
-    facts = [
-        f"t = {simulation.time:.6g} s",
-        f"{simulation.stepper.name}, {simulation.stabilizer.name}, steps of {1e3 * simulation.step_s:.4g} ms",
-        f"|Phi| {violation[0]:.2g}, |Phidot| {violation[1]:.2g}",
-        f"energy {simulation.energy():.6g} J",
-    ]
-    joints, (position, velocity, effort) = mechanism.moving_joints, simulation.joints()
-    rows = [
-        (joint.name, joint.unit, *(_float(values, place) for values in (position, velocity, effort)))
-        for place, joint in enumerate(joints)
-    ]
-    headings = ("joint", "unit", "position", "velocity, per s", "effort, N m or N")
-    return page(f"Simulation of {mechanism.name}", facts, headings, rows)
-
-
-def _float(values: np.ndarray, place: int) -> float | None:
-    return float(values[place]) if place < len(values) else None
-
-
-def _value(number: object) -> float:
-    """Value of a number of a description as a float; for a Tunable, the value at the start."""
-    return float(getattr(number, "value", number))  # type: ignore[arg-type]
-
-
-def _limits(lower: float | None, upper: float | None, unit: str) -> str:
-    if lower is None and upper is None:
-        return ""
-    low, high = ("" if each is None else f"{each:.4g}" for each in (lower, upper))
-    return f"{low} .. {high} {unit}"
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -11,9 +11,9 @@ from sim_core.derivation.forces.contacts import ContactForce, contact_forces
 from sim_core.derivation.forces.custom_forces import LawForce, custom_forces
 from sim_core.derivation.forces.joint_parts import efforts_of
 from sim_core.derivation.forces.oriented_joints import oriented_forces
-from sim_core.derivation.forces.pushes import push_forces
-from sim_core.derivation.symbols import Motion, Symbols
+from sim_core.derivation.symbols import Frame, Motion, Symbols
 from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.quantities import push_names
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,26 @@ def applied_forces(
         generalized.append(law.generalized)
         powers.append(law.power)
         state_rates |= law.rates
-    for push in push_forces(mechanism, motion.frames, symbols):
-        generalized.append(push.generalized)
-        powers.append(push.power)
+    for body in mechanism.pushable:
+        force, velocity = _push(body, motion.frames[body], symbols)
+        generalized.append(ca.jacobian(velocity, symbols.v).T @ force)
+        powers.append(ca.dot(force, velocity))
     if state_rates:
         column = ca.SX(symbols.v.numel(), 1)
         for name, rate in state_rates.items():
             column[motion.coordinate_names.index(name)] = rate
         generalized.append(column)
     return AppliedForces(generalized, powers, stored, contacts, laws)
+
+
+def _push(body: str, frame: Frame, symbols: Symbols) -> tuple[ca.SX, ca.SX]:
+    """External force (3,) on a body, N, and velocity (3,) of the point on which it acts, m/s, in the world's axes.
+
+    Force and point are entries of the parameter vector p; the force is zero unless the body is pushed.
+    """
+    places = [symbols.parameter_names.index(name) for name in push_names(body)]
+    point = frame.p + frame.R @ symbols.p[places[3:]]
+    return symbols.p[places[:3]], ca.jtimes(point, symbols.q, symbols.v)
 
 
 def _sum(values: Iterable[ca.SX], start: ca.SX) -> ca.SX:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.checks.types import refuse
 from sim_core.mechanism.contacts import SphereContact
-from sim_core.mechanism.custom_forces import CustomForce, law_key
+from sim_core.mechanism.custom_forces import CustomForce
 from sim_core.mechanism.description import Actuator, Mechanism
 from sim_core.mechanism.joints import ORIGIN
 
@@ -18,7 +18,7 @@ def check_forces(mechanism: Mechanism, owner: str) -> None:
         _check_contact(contact, mechanism, f"{owner}: contact {contact.name!r}")
     for force in mechanism.forces:
         _check_custom(force, mechanism, f"{owner}: force {force.name!r}")
-        law_key(force, mechanism)
+        mechanism.law_key(force)
     for spring in mechanism.springs:
         if spring.body_a == spring.body_b:
             where = f"{owner}: spring {spring.name!r}"
