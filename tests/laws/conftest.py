@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from robots.registry import build, names
-from sim_core import reference
 from sim_core.mechanism import (
     Actuator,
     Body,
@@ -29,6 +28,7 @@ from sim_core.mechanism import (
 )
 from sim_core.spatial import quaternions_from_rotations, rotation_about
 from sim_core.system import System, assemble
+from tests.sim_core import reference
 
 VARIANTS: dict[str, list[dict[str, object]]] = {
     "andrews_squeezer": [{"torque": 0.0}],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sim_core import reference
 from sim_core.analysis.balance import energy_balance
 from sim_core.analysis.comparison import label_of
 from sim_core.errors import InvalidRequest, UnknownName
@@ -23,6 +22,7 @@ from sim_core.stabilization.stabilizers import (
     Stabilizer,
 )
 from sim_core.system import System
+from tests.sim_core import reference
 
 
 def states(system: System, count: int = 5, spread: float = 0.3) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:

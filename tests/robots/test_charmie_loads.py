@@ -14,12 +14,12 @@ from robots.charmie.loads import CharmieLoads, charmie_loads
 from robots.charmie.mechanism import with_loops
 from robots.charmie.parameters import DEFAULT_FILE, Parameters, read_parameters
 from robots.registry import build
-from sim_core import reference
 from sim_core.errors import InvalidRequest
 from sim_core.inverse import inverse_dynamics
 from sim_core.joint_loads import joint_loads, motions, postures
 from sim_core.mechanism import Mechanism
 from sim_core.system import System, assemble
+from tests.sim_core import reference
 
 P = read_parameters()
 TREE = build("charmie", limits="none")

@@ -12,7 +12,6 @@ import pytest
 
 from robots.benchmarks.lipinski import lipinski_pendulum
 from robots.registry import build
-from sim_core import reference
 from sim_core.derivation.beams import with_beams
 from sim_core.errors import InvalidRequest, SimulationDiverged, StabilityWarning, StartWarning
 from sim_core.integrators.workspace import RELAXED
@@ -20,6 +19,7 @@ from sim_core.mechanism import Mechanism
 from sim_core.simulation import Simulation
 from sim_core.stabilization.stabilizers import Baumgarte, SampledFuzzy, Stabilizer
 from sim_core.system import assemble
+from tests.sim_core import reference
 
 TIMES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 # mid-span, x of contact, q3, q4, contact force of case A, by RK4 at 1 us with all 98 modes; force to 0.05 N

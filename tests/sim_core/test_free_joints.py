@@ -9,7 +9,6 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import ellipj, ellipk
 
-from sim_core import reference
 from sim_core.errors import InvalidMechanism, InvalidRequest
 from sim_core.integrators.steppers import STEPPERS
 from sim_core.inverse import forward_dynamics, inverse_dynamics
@@ -17,6 +16,7 @@ from sim_core.mechanism import Actuator, Body, Coincidence, Joint, Mechanism
 from sim_core.simulation import Simulation
 from sim_core.spatial import rotation_about, rotation_from_quaternion
 from sim_core.system import System, assemble
+from tests.sim_core import reference
 
 INERTIA = (0.3, 0.2, 0.1)
 TURNED = (np.cos(0.4), 0.0, np.sin(0.4), 0.0)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from robots.registry import build
-from sim_core import reference
 from sim_core.errors import InvalidMechanism
 from sim_core.inverse import forward_kinematics, inverse_dynamics
 from sim_core.joint_loads import Acting, efforts, joint_loads, motions, number, postures, reaction
 from sim_core.mechanism import Body, Joint, Mechanism, Y, Z
 from sim_core.spatial import rotation_about
 from sim_core.system import assemble
+from tests.sim_core import reference
 
 OBLIQUE = (2 / 3, 1 / 3, 2 / 3)
 TURNED = tuple(tuple(row) for row in rotation_about(OBLIQUE, 0.7).tolist())

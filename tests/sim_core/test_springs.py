@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from sim_core import reference
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism import ORIGIN, Body, Joint, JointOutput, Mechanism, Spring, Tunable, X
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
+from tests.sim_core import reference
 
 MASS, STIFFNESS, REST, STRETCH = 2.0, 50.0, 1.0, 0.3
 

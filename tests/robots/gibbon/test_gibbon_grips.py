@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from robots.registry import build
-from sim_core import reference
 from sim_core.simulation import Simulation
 from sim_core.state import State, Transition
 from sim_core.system import assemble
+from tests.sim_core import reference
 
 Hang = Callable[..., Simulation]
 Until = Callable[..., Transition]
