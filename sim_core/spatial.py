@@ -24,7 +24,7 @@ def library_of(*values: Array) -> Any:
     for value in values:
         module = type(value).__module__
         if module.startswith("casadi"):
-            import casadi
+            import casadi  # only derivations need it
 
             return casadi
     return np

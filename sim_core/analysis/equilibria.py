@@ -22,7 +22,7 @@ def equilibrium(system: System, near: Any, u: Any = None) -> Array:
     u  actuator efforts (n_u,), by default those at the start, or a function of q and v that returns them
     Raises InvalidRequest if no equilibrium is found.
     """
-    from scipy.optimize import least_squares
+    from scipy.optimize import least_squares  # slow to load, seldom needed
 
     start = np.array(near, dtype=float).reshape(-1)
     if start.shape != (system.n_q,) or not np.isfinite(start).all():

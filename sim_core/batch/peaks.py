@@ -297,7 +297,7 @@ def usable_threads(threads: int | None) -> int:
 
 def cpu_name() -> str:
     """Type of this computer's processor, as LLVM names it."""
-    import llvmlite.binding as llvm
+    import llvmlite.binding as llvm  # only where machine code is made or loaded
 
     return str(llvm.get_host_cpu_name())
 

@@ -61,7 +61,7 @@ def _require_loops(folder: Path) -> None:
 
 @contextmanager
 def _own_cache() -> Iterator[None]:
-    import numba
+    import numba  # not loaded if the cache has the code
 
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(loops_folder())
@@ -86,7 +86,7 @@ class Deferred:
     @cached_property
     def dispatcher(self) -> Any:
         """numba's dispatcher of the function."""
-        import numba
+        import numba  # not loaded if the cache has the code
 
         make_intrinsics()
         with _own_cache():
@@ -145,13 +145,13 @@ class Intrinsic:
     @cached_property
     def made(self) -> Any:
         """The function that numba's compiler recognizes, made by `numba.extending.intrinsic` at the first use."""
-        from numba.extending import intrinsic
+        from numba.extending import intrinsic  # not loaded if the cache has the code
 
         return intrinsic(self._define)
 
     @property
     def _numba_type_(self) -> Any:
-        from numba.core.registry import cpu_target
+        from numba.core.registry import cpu_target  # not loaded if the cache has the code
 
         return cpu_target.typing_context.resolve_value_type(self.made)
 
@@ -201,7 +201,7 @@ class NativeFunction:
         The code is cached under `key` if the function returns nothing, raises no exception, and needs no function of
         numba at run time. Otherwise, or if `key` is "", the code is not cached.
         """
-        import numba
+        import numba  # not loaded if the cache has the code
         from numba.core.sigutils import normalize_signature
 
         types, returned = normalize_signature(self.signature)
@@ -301,7 +301,7 @@ def needs_of(library: Any) -> list[str]:
 @Intrinsic
 def call_kernel(typing_context: Any, address: Any, inputs: Any, outputs: Any) -> Any:
     """numba intrinsic: call kernel(inputs, outputs), given the addresses of the kernel and its two pointer tables."""
-    from llvmlite import ir
+    from llvmlite import ir  # only where machine code is made or loaded
     from numba.core import types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -331,7 +331,7 @@ def call_law(
 
     The law and the arrays phi, phidot, gains, memory and U are given by their addresses.
     """
-    from llvmlite import ir
+    from llvmlite import ir  # only where machine code is made or loaded
     from numba.core import types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

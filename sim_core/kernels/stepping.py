@@ -93,7 +93,7 @@ def is_loop_cached(loop: Any, arguments: tuple[Any, ...]) -> bool:
 
 
 def _compiled(loop: Any, arguments: tuple[Any, ...], key: str) -> Library:
-    import numba
+    import numba  # not loaded if the cache has the code
 
     compiled = inner(loop.py_func)
     types = tuple(map(numba.typeof, arguments))

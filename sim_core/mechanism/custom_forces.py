@@ -100,7 +100,7 @@ def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[
     owner   label of the mechanism, which begins the error message
     joints  names of the joints on which the law may exert an effort
     """
-    import casadi as ca
+    import casadi as ca  # only derivations need it
 
     where = f"{owner}: force {force.name!r}"
     try:
@@ -153,7 +153,7 @@ def explained(error: Exception, what: str) -> str:
 
 def has_nan(value: Any) -> bool:
     """Whether a CasADi expression contains the constant NaN."""
-    import casadi as ca
+    import casadi as ca  # only derivations need it
 
     function = ca.Function("law", ca.symvar(value), [ca.densify(value)])
     return any(
@@ -170,7 +170,7 @@ def law_key(force: CustomForce, where: str, joints: Sequence[str], actuators: Se
     joints, actuators  names of the joints and actuators that the law may read
     Raises InvalidMechanism if the law fails, or depends on anything but its inputs.
     """
-    import casadi as ca
+    import casadi as ca  # only derivations need it
 
     owner = f"{where}: force {force.name!r}"
     symbols: list[Any] = []
@@ -203,7 +203,7 @@ def law_key(force: CustomForce, where: str, joints: Sequence[str], actuators: Se
 
 def motion_key(motion: Callable[[Any], Any]) -> str:
     """Hash that identifies a prescribed motion: equal for functions that return the same expression of the time t."""
-    import casadi as ca
+    import casadi as ca  # only derivations need it
 
     t = ca.SX.sym("t")
     return expression_key([t], {"motion": ca.SX(motion(t))})
@@ -214,7 +214,7 @@ def expression_key(symbols: list[Any], results: Mapping[str, Any]) -> str:
 
     The same operations give the same hash in every process.
     """
-    import casadi as ca
+    import casadi as ca  # only derivations need it
 
     function = ca.Function("law", symbols, [ca.densify(value) for value in results.values()])
     steps = [

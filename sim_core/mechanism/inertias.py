@@ -28,7 +28,7 @@ def nearest_inertia(inertia: Any, least: float = 0.0) -> Array:
     moments, R = np.linalg.eigh(I)
     if (moments.sum() / 2.0 - moments).min() >= least:
         return I
-    from scipy.optimize import nnls
+    from scipy.optimize import nnls  # slow to load, seldom needed
 
     s = nnls(SECOND_MOMENTS, moments - SECOND_MOMENTS @ np.full(3, least))[0] + least
     nearest = R @ np.diag(SECOND_MOMENTS @ s) @ R.T

@@ -38,7 +38,7 @@ class _Motion:
     """Position, velocity and acceleration of one prescribed motion as functions of an array of times."""
 
     def __init__(self, constraint: PrescribedMotion, wraps: bool) -> None:
-        import casadi as ca
+        import casadi as ca  # only derivations need it
 
         assert constraint.motion is not None
         self.name, self._wraps = constraint.name, wraps

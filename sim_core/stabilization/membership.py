@@ -44,7 +44,7 @@ class FuzzySets:
 
     def degrees(self, x: np.ndarray) -> np.ndarray:
         """Membership degrees (n, 5) of inputs x (n,) in the five sets."""
-        from skfuzzy import membership
+        from skfuzzy import membership  # only other sets than the default need it
 
         columns = []
         for center in CENTERS:

@@ -90,7 +90,7 @@ class AdamsIntegration:
     """
 
     def __init__(self, f: Callable, t: float, y: np.ndarray, end: float, rtol: float, atol: float) -> None:
-        from scipy.integrate import ode
+        from scipy.integrate import ode  # slow to load, seldom needed
 
         share = min(1.0, end - t)
         rtol, atol = max(share * rtol, LEAST_RTOL), share * atol
@@ -109,7 +109,7 @@ class RadauIntegration:
     """Integration of dy/dt = f(t, y) by scipy's Radau: order 5, error control. [HairerWanner1996, ch. IV.8]"""
 
     def __init__(self, f: Callable, t: float, y: np.ndarray, end: float, rtol: float, atol: float) -> None:
-        from scipy.integrate import Radau
+        from scipy.integrate import Radau  # slow to load, seldom needed
 
         self._solver = Radau(f, t, y, end, rtol=rtol, atol=atol)
 

@@ -91,7 +91,7 @@ def require_cached(path: Path) -> None:
 
 def _new_target() -> Any:
     """A new LLVM target machine for this computer."""
-    import llvmlite.binding as llvm
+    import llvmlite.binding as llvm  # only where machine code is made or loaded
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -104,7 +104,7 @@ def _new_target() -> Any:
 
 def cross_target(triple: str, cpu: str, features: str) -> Any:
     """LLVM target machine that makes position-independent object files for another computer."""
-    import llvmlite.binding as llvm
+    import llvmlite.binding as llvm  # only where machine code is made or loaded
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
@@ -120,7 +120,7 @@ def short_hash(*parts: str) -> str:
 @cache
 def machine_key() -> str:
     """Text that identifies the target of compilation: CPU, its features, llvmlite version."""
-    import llvmlite
+    import llvmlite  # only where machine code is made or loaded
     import llvmlite.binding as llvm
 
     return f"{llvm.get_host_cpu_name()}|{llvm.get_host_cpu_features().flatten()}|{llvmlite.__version__}"
@@ -129,7 +129,7 @@ def machine_key() -> str:
 @cache
 def has_fused_multiply_add() -> bool:
     """Whether this computer's processor has an instruction for fused multiply-add."""
-    import llvmlite.binding as llvm
+    import llvmlite.binding as llvm  # only where machine code is made or loaded
 
     return platform.machine() in ("aarch64", "arm64") or bool(llvm.get_host_cpu_features().get("fma", False))
 
@@ -223,7 +223,7 @@ def keep(objects: list[bytes], manifest: dict[str, Any], key: str) -> Library:
 
 def object_code(ir: str, machine: Any) -> bytes:
     """Object file, as bytes, compiled from LLVM IR for a target machine."""
-    import llvmlite.binding as llvm
+    import llvmlite.binding as llvm  # only where machine code is made or loaded
 
     module = llvm.parse_assembly(ir)
     module.verify()
@@ -323,7 +323,7 @@ def _link(objects: list[bytes], manifest: dict[str, Any], from_cache: bool) -> L
     MCJIT, which allocates each section separately, aborts the process where two sections of an object are more than
     2 GB apart, as happens in a process whose memory has gaps.
     """
-    import llvmlite.binding as llvm
+    import llvmlite.binding as llvm  # only where machine code is made or loaded
 
     jit = llvm.create_lljit_compiler(_new_target(), use_jit_link=True)
     builder = llvm.JITLibraryBuilder().add_current_process()
