@@ -218,7 +218,8 @@ def _run(
 
 def table(rows: Sequence[Comparison], title: str = "") -> Any:
     """The comparisons as a `rich` table, 80 columns wide. A dash stands for a number that was not computed."""
-    from rich import box  # only tables need it
+    # only tables need it
+    from rich import box
     from rich.table import Table
 
     made = Table(title=title or None, caption=CAPTION, caption_justify="left", box=box.SIMPLE_HEAD, padding=0)

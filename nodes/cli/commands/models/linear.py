@@ -9,6 +9,7 @@ import typer
 
 from nodes.cli.commands.models.choice import Name, Param, Yes, built
 from nodes.cli.terminal import AsJson, InputError, parse_assignments, print_json, print_line, print_table, warn, working
+from sim_core.errors import UnknownName
 
 EXAMPLE = "armswing robot linearize rotary_pendulum --step-ms 1 --format matlab"
 EXAMPLE_MODES = "armswing robot modes double_pendulum"
@@ -108,7 +109,6 @@ def _linear(
     yes: bool,
 ) -> Any:
     from sim_core.analysis.linearization import linearize, operating_point
-    from sim_core.errors import UnknownName
     from sim_core.kernels.effort import LIMIT_S
     from sim_core.system import assemble
 
