@@ -18,8 +18,8 @@ from nodes.messages.topics import lookup
 from nodes.node import Context, Node, Outgoing
 from nodes.plan.launch_plan import Plan
 from nodes.plan.loading import PACKAGE_ROOT, load_class
+from nodes.recording.integrity.search import is_replaceable
 from nodes.recording.lock import FileInUseError, require_unlocked
-from nodes.recording.places import is_replaceable
 from nodes.recording.writer import Missing, RecordingWriter, keep_unfinished
 from robots.files import is_reference, split
 from sim_core.tables import Range

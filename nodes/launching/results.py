@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import shlex
 import signal
 import time
@@ -21,7 +22,8 @@ from nodes.messages.topics import resolve
 from nodes.node import Node
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.loading import load_class
-from nodes.recording.places import before_path, is_closed, known_until, last_time
+from nodes.recording.places import before_path, is_closed
+from nodes.recording.reader import RecordingError, RecordingFile
 from nodes.transport.registry import Registry
 from nodes.transport.service import ServiceError
 
@@ -246,7 +248,7 @@ class RunResults:
                 reason = f"{file} does not exist: nothing of the run was recorded"
                 self.summary.verdicts[name] = Verdict("failed", reason)
             elif _identity(file) != self._files[file] and not is_closed(file):
-                missing = f"messages after {known_until(file)} of {self.summary.time:.3f} s are missing"
+                missing = f"messages after {_known_until(file)} of {self.summary.time:.3f} s are missing"
                 reason = f"{file} was not closed: {missing}, the earlier ones are in the file"
                 self.summary.verdicts[name] = Verdict("failed", reason)
 
@@ -264,7 +266,7 @@ class RunResults:
         topic = resolve("state", self.plan.sim.robot_name)
         for file in self._files:
             if _identity(file) != self._files[file]:  # the last state received here may be older
-                summary.time = max(summary.time, last_time(file, topic))
+                summary.time = max(summary.time, _last_time(file, topic))
         summary.tick = round(summary.time / self.plan.sim.step_s)
 
 
@@ -293,3 +295,29 @@ def _identity(file: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns
+
+
+def _known_until(path: str | os.PathLike[str]) -> str:
+    """Log time of the last readable message of a truncated recording as text, such as "t = 3.200 s".
+
+    Returns "its beginning" if no message can be read.
+    """
+    try:
+        last_ns = [recorded.time_ns for recorded in RecordingFile(path)][-1:]
+    except RecordingError:
+        last_ns = []
+    return f"t = {last_ns[0] / 1e9:.3f} s" if last_ns else "its beginning"
+
+
+def _last_time(path: str | os.PathLike[str], topic: str) -> float:
+    """Simulation time (s) of the last message of a topic in a recording, truncated or not; 0.0 if the recording has no
+    such message.
+    """
+    latest = 0
+    try:
+        for recorded in RecordingFile(path):
+            if recorded.topic == topic:
+                latest = max(latest, recorded.time_ns)
+    except (OSError, RecordingError):
+        pass
+    return latest * 1e-9

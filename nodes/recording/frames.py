@@ -13,8 +13,6 @@ from sim_core.support.notebook import counted, page
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nodes.recording.reader import Recording
-
 INDEX = "time_s"
 
 
@@ -36,21 +34,23 @@ def frame(columns: Columns, attributes: Mapping[str, str]) -> pd.DataFrame:
     return found
 
 
-def recording_html(recording: Recording) -> str:
-    """HTML of a recording: its time span, its runs, what is missing, and a table with one row per topic."""
-    times = [(float(fields["log_time"][0]), float(fields["log_time"][-1])) for fields in recording.values()]
-    runs = f"run {recording.run} of {len(recording.runs)}" if recording.run else counted(len(recording.runs), "run")
+def recording_html(name: str, topics: Mapping[str, Columns], robot: str, runs: str, warning: str) -> str:
+    """HTML of a recording: its time span, its runs, what is missing, and a table with one row per topic.
+
+    runs  text about the runs; without it, the recording has one run, and rates are shown
+    """
+    times = [(float(fields["log_time"][0]), float(fields["log_time"][-1])) for fields in topics.values()]
     facts = [
-        "" if recording.description is None else recording.description.robot,
+        robot,
         f"t = {min(first for first, _ in times):.6g} .. {max(last for _, last in times):.6g} s" if times else "empty",
-        runs,
-        counted(sum(len(fields["log_time"]) for fields in recording.values()), "message"),
-        recording.warning.removeprefix(f"{recording.path}: "),
+        runs or counted(1, "run"),
+        counted(sum(len(fields["log_time"]) for fields in topics.values()), "message"),
+        warning,
     ]
     rows = []
-    for topic, fields in recording.items():
+    for topic, fields in topics.items():
         time, row = fields["log_time"], lookup(topic)
         span = float(time[-1] - time[0]) if len(time) > 1 else 0.0
-        rate = None if span <= 0.0 or len(recording.runs) > 1 else (len(time) - 1) / span
+        rate = None if span <= 0.0 or runs else (len(time) - 1) / span
         rows.append((topic, "" if row is None else row.message.__name__, len(time), rate))
-    return page(f"Recording {recording.path.name}", facts, ("topic", "message", "messages", "rate, Hz"), rows)
+    return page(f"Recording {name}", facts, ("topic", "message", "messages", "rate, Hz"), rows)

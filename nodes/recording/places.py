@@ -23,20 +23,6 @@ def before_path(path: str | os.PathLike[str]) -> Path:
     return Path(path).with_name(f"{Path(path).stem}.before{Path(path).suffix}")
 
 
-def is_replaceable(path: str | os.PathLike[str]) -> bool:
-    """Whether a recorder may write to `path`: there is no file, an empty one, a recording, or a device or pipe."""
-    from nodes.recording.integrity.search import FileSearch  # which imports this module
-
-    try:
-        if not os.path.isfile(path):
-            return True
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            return size == 0 or FileSearch(file, size).is_recording
-    except OSError:
-        return True  # the recorder reports a file that it cannot read or write
-
-
 def keep_before(target: Path, sidecar: Path) -> None:
     """Keep the last run's recording at `target` as `before_path(target)`, so that a new run can record to `target`.
 
@@ -59,33 +45,3 @@ def is_closed(path: str | os.PathLike[str]) -> bool:
             return False
         file.seek(-len(MAGIC), os.SEEK_END)
         return bool(file.read() == MAGIC)
-
-
-def known_until(path: str | os.PathLike[str]) -> str:
-    """Log time of the last readable message of a truncated recording as text, such as "t = 3.200 s".
-
-    Returns "its beginning" if no message can be read.
-    """
-    from nodes.recording.reader import RecordingError, RecordingFile
-
-    try:
-        last_ns = [recorded.time_ns for recorded in RecordingFile(path)][-1:]
-    except RecordingError:
-        last_ns = []
-    return f"t = {last_ns[0] / 1e9:.3f} s" if last_ns else "its beginning"
-
-
-def last_time(path: str | os.PathLike[str], topic: str) -> float:
-    """Simulation time (s) of the last message of a topic in a recording, truncated or not; 0.0 if the recording has no
-    such message.
-    """
-    from nodes.recording.reader import RecordingError, RecordingFile
-
-    latest = 0
-    try:
-        for recorded in RecordingFile(path):
-            if recorded.topic == topic:
-                latest = max(latest, recorded.time_ns)
-    except (OSError, RecordingError):
-        pass
-    return latest * 1e-9

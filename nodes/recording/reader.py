@@ -336,7 +336,10 @@ class Recording(Mapping[str, Columns]):
 
     def _repr_html_(self) -> str:
         """The recording as HTML, which a notebook shows for the last expression of a cell."""
-        return recording_html(self)
+        several = len(self.runs) != 1
+        runs = f"run {self.run} of {len(self.runs)}" if self.run else f"{len(self.runs)} runs" if several else ""
+        robot = "" if self.description is None else self.description.robot
+        return recording_html(self.path.name, self, robot, runs, self.warning.removeprefix(f"{self.path}: "))
 
     def __getitem__(self, topic: str) -> Columns:
         try:

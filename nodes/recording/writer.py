@@ -36,8 +36,9 @@ from nodes.recording.integrity.checks import (
     encode_check,
     metadata_crc,
 )
+from nodes.recording.integrity.search import is_replaceable
 from nodes.recording.lock import lock, require_unlocked
-from nodes.recording.places import is_closed, is_replaceable, keep_before, part_path
+from nodes.recording.places import is_closed, keep_before, part_path
 from nodes.recording.places import sidecar_path as sidecar_path
 from nodes.recording.schema import encode_json, schema_name, schema_of
 from nodes.recording.sidecar import encode_sidecar

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from typing import BinaryIO
@@ -138,3 +139,15 @@ class FileSearch:
         if size + size_of_head != length:
             return False
         return decode_chunk(self.bytes(position + HEAD.size, length), is_checked) is not None
+
+
+def is_replaceable(path: str | os.PathLike[str]) -> bool:
+    """Whether a recorder may write to `path`: there is no file, an empty one, a recording, or a device or pipe."""
+    try:
+        if not os.path.isfile(path):
+            return True
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return size == 0 or FileSearch(file, size).is_recording
+    except OSError:
+        return True  # the recorder reports a file that it cannot read or write

@@ -24,8 +24,8 @@ from nodes.cli.terminal import (
     require_recording,
     warn,
 )
+from nodes.recording.integrity.search import is_replaceable
 from nodes.recording.lock import FileInUseError, require_unlocked
-from nodes.recording.places import is_replaceable
 
 PLAYING_PERIOD_S = 0.2
 MOST_EVENTS = 20  # most events of one kind that are listed
