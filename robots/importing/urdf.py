@@ -208,7 +208,7 @@ class Reader:
                 "the root link move"
             )
         massive = "massless" in self._repairs or sum(value_of(body.mass) for body in bodies) > 0.0
-        if read[0].kind == "free" and ground is None and not massive:
+        if read[0].is_free and ground is None and not massive:
             self._robot.fail(
                 "base is 'free', but no link has a mass; give the links masses, or pass repair=massless or base=fixed"
             )

@@ -381,7 +381,7 @@ def _measured(system: System, names: Sequence[str], found: Derivatives) -> tuple
 def _units(system: System, names: Sequence[str]) -> tuple[str, ...]:
     """Units of states or outputs."""
     mechanism = system.mechanism
-    lengths = {joint.name for joint in mechanism.moving_joints if joint.kind == "prismatic"}
+    lengths = {joint.name for joint in mechanism.moving_joints if joint.is_length}
     declared = {state.name: "" for state in mechanism.first_order_states}
     declared |= {output.name: getattr(output, "unit", "") for output in mechanism.outputs}
     units = []

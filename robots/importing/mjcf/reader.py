@@ -255,9 +255,9 @@ class Reader:
         """A hinge or slide joint with its pose."""
         m = self._model
         axis, ref = turned_axis(R, m.jnt_axis[index]), float(m.qpos0[m.jnt_qposadr[index]])
-        point = m.jnt_pos[index] if joint.kind == "revolute" else np.zeros(3)
+        point = m.jnt_pos[index] if joint.turns else np.zeros(3)
         at = p + R @ point
-        if ref != 0.0 and joint.kind == "revolute":
+        if ref != 0.0 and joint.turns:
             R = np.asarray(rotation_about(axis, -ref)) @ R
         elif ref != 0.0:
             at = at - ref * np.array(axis)
@@ -348,7 +348,7 @@ class Reader:
         """Add an error for each joint without armature that moves no mass: its acceleration is undetermined."""
         mass = {body.name: float(body.mass) if isinstance(body.mass, float) else 0.0 for body in self._bodies}
         for joint in reversed(self._joints):  # children before parents
-            if joint.kind != "fixed" and mass[joint.child] == 0.0 and joint.armature == 0.0:
+            if not joint.is_fixed and mass[joint.child] == 0.0 and joint.armature == 0.0:
                 name = joint.child.removesuffix(f".{joint.name}")
                 with self._of.errors.collected():
                     self._elements.get(name, self._of.root).fail(
