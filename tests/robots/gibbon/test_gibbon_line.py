@@ -177,7 +177,7 @@ def test_the_number_that_a_refusal_names_is_the_least_that_is_built(
 def test_a_gripper_that_could_catch_nothing_is_refused_while_it_runs(hang: Hang, name: str) -> None:
     sim = hang(line="bars")
     for value in (0.0, -1.0):
-        with pytest.raises(InvalidMechanism, match=rf"\({name}\) of the guard's Window is {value}; it must be above 0"):
+        with pytest.raises(InvalidMechanism, match=rf"\({name}\) is {value:g} m\S*; it must be above 0"):
             sim.set_parameters({name: value})
 
 
