@@ -46,7 +46,7 @@ class OpenRun:
             if overrides:
                 raise PlanError(f"overrides are for launch files; change the plan {plan.name!r} itself")
         else:
-            plan = load_plan(Path(plan), list(overrides))
+            plan = load_plan(Path(plan), [*overrides, "sim.mode=lockstep"])
         self._folder = None if record is not None else tempfile.TemporaryDirectory(prefix="armswing-run-")
         self.file = Path(record) if record is not None else Path(self._folder.name if self._folder else "") / "run.mcap"
         self.plan = _recorded(plan, self.file)
