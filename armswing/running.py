@@ -16,8 +16,7 @@ from nodes.node import Node
 from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan
-from nodes.plan.loading import load_class
-from nodes.recorder import Recorder
+from nodes.recorder import without_recorders
 from nodes.recording.reader import Recording, read_recording
 from nodes.simulation.compose import compose
 from nodes.simulation.restart.finding import read_restart
@@ -174,13 +173,9 @@ def run(
 
 def _recorded(plan: Plan, file: Path) -> Plan:
     """The plan in lockstep with one recorder, which writes `file` and gets everything."""
-    kept = [node for node in plan.nodes if not _is_recorder(node, plan)]
-    names = {node.name for node in kept}
+    plan = without_recorders(plan)
+    names = {node.name for node in plan.nodes}
     name = next(each for each in (RECORDER, *(f"{RECORDER}_{k}" for k in range(2, 1000))) if each not in names)
     recorder = NodePlan(name=name, run="nodes/recorder.py:Recorder", params={"file": str(file)})
     sim = msgspec.structs.replace(plan.sim, mode="lockstep")
-    return msgspec.structs.replace(plan, sim=sim, nodes=[*kept, recorder])
-
-
-def _is_recorder(node: NodePlan, plan: Plan) -> bool:
-    return issubclass(load_class(node.run, plan.folder), Recorder)
+    return msgspec.structs.replace(plan, sim=sim, nodes=[*plan.nodes, recorder])

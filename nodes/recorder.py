@@ -413,6 +413,18 @@ def _host(plan: Plan, name: str) -> str:
     return next((node.host for node in plan.nodes if node.name == name), "")
 
 
+def without_recorders(plan: Plan) -> Plan:
+    """The plan, and the plans of its simulations, without their recorders."""
+
+    def kept(view: Plan) -> Plan:
+        nodes = [node for node in view.nodes if not issubclass(load_class(node.run, plan.folder), Recorder)]
+        return msgspec.structs.replace(view, nodes=nodes)
+
+    return msgspec.structs.replace(
+        kept(plan), simulations={name: kept(view) for name, view in plan.simulations.items()}
+    )
+
+
 def run_metadata(context: Context) -> dict[str, str]:
     """The plan and the robot's parameters as JSON, without paths and domain number, because these differ between
     otherwise equal runs.

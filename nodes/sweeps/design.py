@@ -15,8 +15,7 @@ import nodes.recorder
 from nodes.plan.files.file import load_plan
 from nodes.plan.key_checks import PlanError
 from nodes.plan.launch_plan import NodePlan, Plan
-from nodes.plan.loading import load_class
-from nodes.recorder import Recorder
+from nodes.recorder import without_recorders
 from nodes.sweeps.axes import Axis, as_text, seed_of
 from robots.files import is_reference
 from robots.files import split as split_reference
@@ -130,9 +129,9 @@ def plan_with(sweep: Sweep, overrides: Iterable[str]) -> Plan:
     The plan has no recorders, because the recorders of all runs would write to the same file.
     """
     plan = load_plan(sweep.launch, [*sweep.sets, *overrides, "sim.mode=lockstep"], arguments=sweep.arguments)
+    plan = without_recorders(plan)
     for view in (plan, *plan.simulations.values()):
         view.duration_s = sweep.seconds
-        view.nodes = [node for node in view.nodes if not issubclass(load_class(node.run, plan.folder), Recorder)]
     return plan
 
 

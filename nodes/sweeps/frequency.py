@@ -18,8 +18,7 @@ import msgspec
 import numpy as np
 
 from nodes.plan.launch_plan import Plan
-from nodes.plan.loading import load_class
-from nodes.recorder import Recorder
+from nodes.recorder import without_recorders
 from nodes.simulation.compose import compose
 from sim_core.analysis.linearization import LinearSystem, linearize
 from sim_core.errors import InvalidRequest, UnknownName
@@ -94,7 +93,8 @@ def frequency_response(
     Raises InvalidRequest for a plan of several robots, a frequency that the step does not resolve, a run that diverges,
     and a response that does not settle; UnknownName for an unknown actuator or joint.
     """
-    plan = _without_recorders(plan)
+    plan = without_recorders(plan)
+    plan = msgspec.structs.replace(plan, sim=msgspec.structs.replace(plan.sim, mode="lockstep"))
     with compose(plan) as run:
         if len(run.server.robots) != 1:
             raise InvalidRequest(f"launch {plan.name!r} has several robots; give a launch of one robot")
@@ -122,11 +122,6 @@ def frequency_response(
     gains, responses = (np.array([found[f][k] for f in at]) for k in (0, 1))
     model = None if linear is None else _response(linear, at)
     return FrequencyResponse(actuator, loop.joint, at, gains, responses, model, _margins(found), why)
-
-
-def _without_recorders(plan: Plan) -> Plan:
-    kept = [node for node in plan.nodes if not issubclass(load_class(node.run, plan.folder), Recorder)]
-    return msgspec.structs.replace(plan, nodes=kept, sim=msgspec.structs.replace(plan.sim, mode="lockstep"))
 
 
 class _Loop:
