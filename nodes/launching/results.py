@@ -23,7 +23,6 @@ from nodes.node import Node
 from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.plan.loading import load_class
 from nodes.recording.places import before_path, is_closed
-from nodes.recording.reader import RecordingError, RecordingFile
 from nodes.transport.registry import Registry
 from nodes.transport.service import ServiceError
 
@@ -302,6 +301,8 @@ def _known_until(path: str | os.PathLike[str]) -> str:
 
     Returns "its beginning" if no message can be read.
     """
+    from nodes.recording.reader import RecordingError, RecordingFile  # which imports numpy, an extra
+
     try:
         last_ns = [recorded.time_ns for recorded in RecordingFile(path)][-1:]
     except RecordingError:
@@ -313,6 +314,8 @@ def _last_time(path: str | os.PathLike[str], topic: str) -> float:
     """Simulation time (s) of the last message of a topic in a recording, truncated or not; 0.0 if the recording has no
     such message.
     """
+    from nodes.recording.reader import RecordingError, RecordingFile  # which imports numpy, an extra
+
     latest = 0
     try:
         for recorded in RecordingFile(path):

@@ -88,6 +88,7 @@ def test_the_commands_are_those_of_the_design() -> None:
         *(
             "reproduce",
             "sweep",
+            "bode",
             "compare",
             "message list",
             "message show",
@@ -100,6 +101,8 @@ def test_the_commands_are_those_of_the_design() -> None:
             "robot list",
             "robot show",
             "robot guard",
+            "robot linearize",
+            "robot modes",
             "robot export",
             "robot import",
             "robot map",
