@@ -192,8 +192,8 @@ def closed(system: System, near: Any = None, kept: Collection[str] = ()) -> Arra
     return q
 
 
-def _require_closed(system: System, q: Array) -> None:
-    Phi = np.abs(system.residual(0.0, q, np.zeros(system.n_q))[0])
+def _require_closed(system: System, q: Array, p: Array | None = None, mode: int | None = None) -> None:
+    Phi = np.abs(system.residual(0.0, q, np.zeros(system.n_q), p, mode)[0])
     if not Phi.max(initial=0.0) <= CLOSED * max(1.0, system.mechanism.characteristic_length):
         row = system.constraint_modes[0].row_names[int(np.nan_to_num(Phi, nan=np.inf).argmax())]
         raise InvalidRequest(
@@ -231,7 +231,7 @@ def linearize(
     if coordinates not in ("minimal", "all"):
         raise InvalidRequest(f"coordinates is {coordinates!r}; it must be 'minimal' or 'all'")
     q, v, u0, p, mode = _point(system, at, u)
-    _require_closed_state(system, q, p, mode)
+    _require_closed(system, q, p, mode)
     found = system.derivatives(0.0, q, v, u0, p, None, mode)
     if np.abs(found.rate_u).max(initial=0.0) > 0.0:
         k = int(np.abs(found.rate_u).max(axis=0).argmax())
@@ -300,12 +300,6 @@ def _state(system: System, at: Any, q: Array, v: Array, u: Array, p: Array, mode
         return dataclasses.replace(at, u=u)
     start = Simulation(system).snapshot()
     return dataclasses.replace(start, q=q, v=v, u=u, p=p)
-
-
-def _require_closed_state(system: System, q: Array, p: Array, mode: int | None) -> None:
-    Phi = np.abs(system.residual(0.0, q, np.zeros(system.n_q), p, mode)[0])
-    if not Phi.max(initial=0.0) <= CLOSED * max(1.0, system.mechanism.characteristic_length):
-        _require_closed(system, q)
 
 
 def _all_states(system: System, found: Derivatives) -> tuple[tuple[str, ...], Array, Array]:

@@ -50,6 +50,15 @@ def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[An
         raise InputError(str(error) if named else f"robot {name!r}: {error}") from error
 
 
+def numbers(given: list[str] | None, option: str) -> dict[str, float]:
+    """{key: number} of the values key=NUMBER of an option. Raises InputError for a value that is no number."""
+    found = parse_assignments(given or [], option, "elbow=0.5")
+    for key, value in found.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"{option} {key}={value}: the value must be a number")
+    return {key: float(value) for key, value in found.items()}
+
+
 def _choices(builder: Any) -> dict[str, Any]:
     parameters = inspect.signature(builder).parameters.values()
     return {p.name: None if p.default is inspect.Parameter.empty else p.default for p in parameters}

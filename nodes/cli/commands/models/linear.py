@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from nodes.cli.commands.models.choice import Name, Param, Yes, built
-from nodes.cli.terminal import AsJson, InputError, parse_assignments, print_json, print_line, print_table, warn, working
+from nodes.cli.commands.models.choice import Name, Param, Yes, built, numbers
+from nodes.cli.terminal import AsJson, InputError, print_json, print_line, print_table, warn, working
 from sim_core.errors import UnknownName
 
 EXAMPLE = "armswing robot linearize rotary_pendulum --step-ms 1 --format matlab"
@@ -114,7 +114,7 @@ def _linear(
 
     if step_ms is not None and not 0.0 < step_ms < math.inf:
         raise InputError(f"--step-ms is {step_ms:g}; it must be above 0")
-    place, efforts = (_numbers(given, option) for given, option in ((at, "--at"), (effort, "--effort")))
+    place, efforts = (numbers(given, option) for given, option in ((at, "--at"), (effort, "--effort")))
     mechanism, _ = built(name, param, as_tree=True)
     with working(f"linearizing {mechanism.name!r}"):
         system = assemble(mechanism, math.inf if yes else LIMIT_S)
@@ -142,14 +142,6 @@ def _linear(
 
 def _size(linear: Any) -> float:
     return max(1.0, float(abs(linear.A).max(initial=0.0)))
-
-
-def _numbers(given: list[str] | None, option: str) -> dict[str, float]:
-    found = parse_assignments(given or [], option, "elbow=0.5")
-    for key, value in found.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"{option} {key}={value}: the value must be a number")
-    return {key: float(value) for key, value in found.items()}
 
 
 def _matrices(linear: Any) -> list[tuple[str, Any, tuple[str, ...], tuple[str, ...]]]:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.commands.models.choice import Param, Yes, built
+from nodes.cli.commands.models.choice import Param, Yes, built, numbers
 from nodes.cli.commands.models.map_checks import JOINT_COORDINATES, check_rows, check_servos
 from nodes.cli.commands.models.studies import Interrupted, interruptible
 from nodes.cli.commands.sweeping.progress import SweepBar
@@ -152,9 +152,9 @@ def map_robot(
             )
     request = Request(
         axes,
-        _numbers(start, "--start"),
-        _numbers(near, "--near"),
-        _numbers(servo, "--servo"),
+        numbers(start, "--start"),
+        numbers(near, "--near"),
+        numbers(servo, "--servo"),
         None if rows is None else rows.split(","),
         seconds,
         step_ms,
@@ -232,14 +232,6 @@ def _axes(text: str) -> dict[str, Any]:
             "NUMBER of an axis"
         )
     return found
-
-
-def _numbers(given: list[str] | None, option: str) -> dict[str, float]:
-    found = parse_assignments(given or [], option)
-    for key, value in found.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"{option} {key}={value}: the value must be a number")
-    return {key: float(value) for key, value in found.items()}
 
 
 def _check_output(picture: Path) -> None:
