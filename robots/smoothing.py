@@ -9,7 +9,7 @@ import numpy as np
 
 from robots.stops import Array, mobilities
 from sim_core.errors import DescriptionWarning
-from sim_core.mechanism import JointFriction, JointRelation, Mechanism
+from sim_core.mechanism import Joint, JointFriction, JointRelation, Mechanism
 from sim_core.mechanism.quantities import value_of
 from sim_core.mobility import rounded
 
@@ -27,13 +27,15 @@ def with_resolved_friction(mechanism: Mechanism, owner: str) -> Mechanism:
 
     The mechanism must be a tree in joint coordinates.
 
-    A DescriptionWarning names the joints whose smoothing velocity differs from the default.
+    A DescriptionWarning names the joints whose smoothing velocity differs from the default. Friction with bristles is
+    left as it is.
 
     owner  beginning of the warning, such as "robot 'panda.urdf'"
     """
     smoothed = smoothing_velocities(mechanism)
     if not smoothed:
         return mechanism
+    can_stick = not all(mechanism.joint(name).is_oriented for name in smoothed)
     least, most = (f"{bound(smoothed.values()):g}" for bound in (min, max))
     speeds = least if least == most else f"{least} to {most}"
     more = f" and {len(smoothed) - SHOWN} more" if len(smoothed) > SHOWN else ""
@@ -41,8 +43,8 @@ def with_resolved_friction(mechanism: Mechanism, owner: str) -> Mechanism:
     warnings.warn(
         f"{owner}: the Coulomb friction of the {named} is smoothed at speeds below {speeds} rad/s or m/s, at which a "
         f"loaded joint creeps; the default speed, {DEFAULT:g}, would "
-        "need a time step below 1 ms, because of the little inertia there; with friction=bristles loaded joints "
-        "stick, and friction=ignore leaves the friction out",
+        "need a time step below 1 ms, because of the little inertia there; "
+        f"{'with friction=bristles loaded joints stick, and ' * can_stick}friction=ignore leaves the friction out",
         DescriptionWarning,
         stacklevel=3,
     )
@@ -92,20 +94,22 @@ def smoothing_velocities(mechanism: Mechanism) -> dict[str, float]:
     velocities are so large that no motion of the joints decays by these dampers at a rate above RATE, 1000 1/s. Joints
     coupled by a JointRelation count with their common inertia.
     """
-    smoothed, names = dict[str, float](), _rubbing(mechanism)
-    if not names:
-        return smoothed
+    found = dict[str, float]()
+    rubbing = [(joint.name, row) for joint in _rubbing(mechanism) for row in _rows(mechanism, joint)]
+    if not rubbing:
+        return found
+    names, rows = [name for name, _ in rubbing], [row for _, row in rubbing]
     coulomb = _coulomb(mechanism, names)
-    dampers = bounded(coulomb / DEFAULT, mobilities_of(mechanism, names), RATE)
-    for name, velocity in zip(names, coulomb / dampers, strict=True):
-        if velocity > 1.001 * DEFAULT:
-            smoothed[name] = rounded(float(velocity))
-    return smoothed
+    dampers = bounded(coulomb / DEFAULT, _mobilities(mechanism, rows), RATE)
+    for name, velocity in zip(names, (coulomb / dampers).tolist(), strict=True):
+        found[name] = max(found.get(name, 0.0), velocity)
+    return {name: rounded(velocity) for name, velocity in found.items() if velocity > 1.001 * DEFAULT}
 
 
 def with_bristles(mechanism: Mechanism, owner: str) -> Mechanism:
     """A copy of a mechanism whose dry friction has bristles instead of smoothing.
 
+    In spherical and free joints, which can have no bristles, the friction is smooth as by `with_resolved_friction`.
     The mechanism must be a tree in joint coordinates; constraints that close loops only make its joints less mobile.
     A loaded joint sticks, deflected by at most its Coulomb friction divided by the stiffness of its bristles. The
     stiffness is the largest with which no joint vibrates on its bristles faster than BRISTLE_RATE while all other
@@ -116,9 +120,9 @@ def with_bristles(mechanism: Mechanism, owner: str) -> Mechanism:
 
     owner  beginning of the warning, such as "robot 'panda.urdf'"
     """
-    names = _rubbing(mechanism)
+    names = [joint.name for joint in _rubbing(mechanism) if not joint.is_oriented]
     if not names:
-        return mechanism
+        return with_resolved_friction(mechanism, owner)
     mobilities_of_names = mobilities_of(mechanism, names)
     coulomb = _coulomb(mechanism, names)
     most = np.array([DEFLECTION[mechanism.joint(name).unit] for name in names])
@@ -141,7 +145,7 @@ def with_bristles(mechanism: Mechanism, owner: str) -> Mechanism:
         else joint
         for joint in mechanism.joints
     ]
-    return dataclasses.replace(mechanism, joints=tuple(joints))
+    return with_resolved_friction(dataclasses.replace(mechanism, joints=tuple(joints)), owner)
 
 
 def _warn_of_deflections(mechanism: Mechanism, owner: str, shares: dict[str, float]) -> None:
@@ -170,11 +174,11 @@ def _coulomb(mechanism: Mechanism, names: list[str]) -> Array:
     return np.array([value_of(mechanism.joint(name).friction.coulomb) for name in names])  # type: ignore[union-attr]
 
 
-def _rubbing(mechanism: Mechanism) -> list[str]:
-    """Names of the joints with Coulomb friction above 0 and without bristles."""
+def _rubbing(mechanism: Mechanism) -> list[Joint]:
+    """The joints with Coulomb friction above 0 and without bristles."""
     return [
-        joint.name
-        for joint in mechanism.moving_joints
+        joint
+        for joint in (*mechanism.moving_joints, *mechanism.oriented_joints)
         if joint.friction is not None
         and joint.friction.bristle_stiffness is None
         and value_of(joint.friction.coulomb) > 0.0
@@ -184,8 +188,21 @@ def _rubbing(mechanism: Mechanism) -> list[str]:
 def mobilities_of(mechanism: Mechanism, names: list[str]) -> list[Array]:
     """Inverse mass matrices (n, n) of the named joints at several postures, with all other joints free to move."""
     index = coordinates_of(mechanism)
-    places = [index[name] for name in names]
-    return [_coupled(mechanism, mobility, index)[np.ix_(places, places)] for mobility in mobilities(mechanism)]
+    return _mobilities(mechanism, [index[name] for name in names])
+
+
+def _mobilities(mechanism: Mechanism, rows: list[int]) -> list[Array]:
+    """The same as `mobilities_of`, for the coordinates with the indices `rows`."""
+    index = coordinates_of(mechanism)
+    return [_coupled(mechanism, mobility, index)[np.ix_(rows, rows)] for mobility in mobilities(mechanism)]
+
+
+def _rows(mechanism: Mechanism, joint: Joint) -> range:
+    """Indices of the coordinates on which a joint's friction acts: all of a spherical or free joint, otherwise the
+    last one.
+    """
+    end = coordinates_of(mechanism)[joint.name] + 1
+    return range(end - (len(joint.coordinates) if joint.is_oriented else 1), end)
 
 
 def bounded(most: Array, coupled: list[Array], limit: float) -> Array:

@@ -197,8 +197,7 @@ def _move(element: Element, motion: Motion | None, R: Array, mechanism: Mechanis
         return
     if motion.kind == "free":
         element.set("type", "floating")
-        if motion.joint is not None and value(motion.joint.damping) != 0.0:
-            SubElement(element, "dynamics", damping=numbers([value(motion.joint.damping)]))
+        _write_dynamics(element, motion.joint)
         return
     joint = motion.joint
     along = motion.axis if joint is None else exact_axis(R, joint.axis)
@@ -214,6 +213,11 @@ def _move(element: Element, motion: Motion | None, R: Array, mechanism: Mechanis
     if element.get("type") != "continuous":
         for name, bound in _bounds(joint).items():
             limit.set(name, numbers([bound]))
+    _write_dynamics(element, joint)
+
+
+def _write_dynamics(element: Element, joint: Joint | None) -> None:
+    """Write damping and Coulomb friction of a joint."""
     friction = 0.0 if joint is None or joint.friction is None else value(joint.friction.coulomb)
     damping = 0.0 if joint is None else value(joint.damping)
     if damping != 0.0 or friction != 0.0:

@@ -245,8 +245,8 @@ class Reader:
         if kind == "floating":
             self._note_directions(element, np.eye(3), R)
             with self.errors.collected():
-                damping = self._floating_damping(element)
-            return Joint(kind=KINDS[kind], damping=damping, **common)
+                damping, friction = self._floating_dynamics(element)
+            return Joint(kind=KINDS[kind], damping=damping, friction=friction, **common)
         with self.errors.collected():
             axis = turned_axis(R, self._axis(element))
         if kind == "planar":
@@ -379,24 +379,25 @@ class Reader:
             JointSpring(stiffness=stiffness, rest=rest) if stiffness > 0.0 else None,
         )
 
-    def _floating_damping(self, joint: Element) -> float:
-        """Viscous damping of a floating joint.
+    def _floating_dynamics(self, joint: Element) -> tuple[float, JointFriction | None]:
+        """(viscous damping, dry friction) of a floating joint.
 
-        Limits of the joint are not read, with a warning. Raises InvalidMechanism for dry friction of the joint.
+        Limits of the joint are not read, with a warning.
         """
         damping, friction, _ = self._dynamics(joint)
         dynamics = self._dynamics_of(joint) or joint
-        if friction is not None:
-            dynamics.fail(
-                f"friction is {friction.coulomb:g}; a floating joint cannot have dry friction; set it to 0, or pass "
-                "friction=ignore"
-            )
         if damping != 0.0:
             units = "N s/m for its translation and in N m s/rad for its rotation"
             self.notes.add(dynamics, f"damping of a floating joint is read in {units}")
+        if friction is not None:
+            bristles = "has no bristles: a loaded joint creeps; it " * (self._friction == "bristles")
+            self.notes.add(
+                dynamics,
+                f"friction of a floating joint {bristles}is read in N along x, y and z, and in N m about them",
+            )
         if joint.optional("limit") is not None:
             self.notes.add(joint.child("limit"), "<limit> of a floating joint is not read: URDF has none")
-        return damping
+        return damping, friction
 
     def _driven(self, edge: Edge, joint: Joint) -> list[Actuator]:
         """List with the actuator of a joint.

@@ -396,3 +396,7 @@ def _kinks(system: System, q: Array, v: Array, p: Array) -> Iterator[str]:
                 yield f"joint {joint.name!r} touches its {side} stop: the derivatives are those inside its limits"
         if joint.friction is not None and velocity[k] == 0.0:
             yield f"joint {joint.name!r} is at rest under friction: the derivatives are those of sticking friction"
+    for joint in system.mechanism.oriented_joints:
+        places = [system.coordinate_names.index(name) for name in joint.coordinates]
+        if joint.friction is not None and not v[places].all():
+            yield f"joint {joint.name!r} is at rest under friction: the derivatives are those of sticking friction"

@@ -50,12 +50,12 @@ FREEDOMS: dict[JointKind, Freedom] = {
     "prismatic": Freedom(slides=lambda axis: (axis,)),
     "planar": Freedom(slides=perpendicular_axes, turns=True, endings=("x", "y", "theta")),
     "fixed": Freedom(endings=(), without=("spring", "friction", "stops", "armature"), instead="remove these parts"),
-    "spherical": Freedom(is_oriented=True, endings=("rx", "ry", "rz"), without=("load", "friction", "lower")),
+    "spherical": Freedom(is_oriented=True, endings=("rx", "ry", "rz"), without=("load", "lower")),
     "free": Freedom(
         slides=lambda axis: IDENTITY,
         is_oriented=True,
         endings=("x", "y", "z", "rx", "ry", "rz"),
-        without=("load", "friction", "stops", "lower", "upper"),
+        without=("load", "stops", "lower", "upper"),
     ),
 }
 UNKNOWN = Freedom()  # of a kind that `validate` refuses
@@ -99,6 +99,9 @@ class JointFriction(Frozen):
     With `bristle_stiffness`, the deflection z of a bristle is a first-order state `NAME.bristle`, rad or m, and the
     effort is -(s0 z + s1 dz/dt), with |z| at most g(v) / s0. A joint under a load below Fs sticks: z follows the
     joint's displacement elastically while |z| is below `elastic_share` times g(v) / s0. [DupontEtAl2002]
+    A spherical or free joint can have only regularized friction. It acts on each component of the child's angular
+    velocity, in the child's axes, separately from the others, and in a free joint also on the velocity along each of
+    the parent's axes, with the same numbers in N and m/s. This is the `frictionloss` of ball and free joints in MuJoCo.
 
     coulomb             Coulomb friction Fc, N m or N
     static              static friction Fs, N m or N, at least Fc; by default Fc

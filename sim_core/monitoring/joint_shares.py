@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sim_core.mechanism.contacts import SphereContact
-from sim_core.mechanism.description import Joint
+from sim_core.mechanism.description import Joint, JointFriction
 from sim_core.mechanism.quantities import Number
 from sim_core.spatial import axis_and_angle, conjugate, quaternion_product, rotation_vector
 
@@ -47,9 +47,8 @@ def joint_shares(joint: Joint, position: float, slope: float, rate: float, value
         stiffness = value(spring.stiffness) + 3.0 * value(spring.cubic) * (position - value(spring.rest)) ** 2
         yield Share(f"the spring of {name}", stiffness * square, stores=True)
     if (friction := joint.friction) is not None:
-        most = value(friction.coulomb if friction.static is None else friction.static)
         if friction.bristle_stiffness is None:
-            yield Share(f"the friction of {name}", most / value(friction.smoothing_velocity) * square * rate)
+            yield Share(f"the friction of {name}", _regularized(friction, value) * square * rate)
         else:
             stiffness = value(friction.bristle_stiffness) + value(friction.bristle_damping) * rate
             yield Share(f"the friction of {name}", stiffness * square)
@@ -59,10 +58,16 @@ def joint_shares(joint: Joint, position: float, slope: float, rate: float, value
         yield Share(f"the stop of {name}", stiffness * square, stores=True, is_impact=True)
 
 
+def _regularized(friction: JointFriction, value: Value) -> float:
+    """Damping coefficient, N m s/rad or N s/m, of friction without bristles near rest."""
+    most = value(friction.coulomb if friction.static is None else friction.static)
+    return most / value(friction.smoothing_velocity)
+
+
 def oriented_shares(
     joint: Joint, poses: list[np.ndarray], rates: np.ndarray, curve: float, rate: float, value: Value
 ) -> Iterator[Share]:
-    """Yield the contribution to a mode of the spring, stop and damping of a spherical or free joint.
+    """Yield the contribution to a mode of the spring, stop, damping and friction of a spherical or free joint.
 
     A mode has the eigenvalue lambda and the shape x (n_q,). The contributions are those defined in `joint_shares`. They
     are computed by central differences with the coordinates q - curve x, q and q + curve x.
@@ -93,7 +98,10 @@ def oriented_shares(
         k, n = value(stops.stiffness), stops.exponent
         energies = [k * depth ** (n + 1.0) / (n + 1.0) for depth in depths]
         yield Share(f"the stop of {name}", curvature(energies), stores=True, is_impact=True)
-    yield Share(f"the damping of {name}", value(joint.damping) * float(rates @ rates) * rate)
+    square = float(rates @ rates)
+    yield Share(f"the damping of {name}", value(joint.damping) * square * rate)
+    if joint.friction is not None:
+        yield Share(f"the friction of {name}", _regularized(joint.friction, value) * square * rate)
 
 
 def contact_shares(

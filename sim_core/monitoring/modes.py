@@ -300,8 +300,8 @@ class FastestMode:
         yield Share(f"the motion of {self._mover(x)}", 0.5 * self._kinetic(x) * self._speed(x) ** 2)
 
     def _oriented_shares(self, x: np.ndarray, rate: float) -> Iterator[Share]:
-        """Yield the contribution to a mode of shape x of the springs, dampers and stops of spherical and
-        free joints.
+        """Yield the contribution to a mode of shape x of the springs, dampers, friction and stops of spherical
+        and free joints.
 
         x     shape of the mode (n_q,)
         rate  absolute value of the mode's eigenvalue, 1/s

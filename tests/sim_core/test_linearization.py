@@ -180,6 +180,10 @@ def test_what_has_no_linear_model_is_refused_by_name() -> None:
 def test_a_joint_at_rest_under_friction_is_named() -> None:
     system = assemble(pendulum(joint={"friction": JointFriction(coulomb=0.1)}))
     assert "joint 'hinge' is at rest under friction" in linearize(system).notes[0]
+    ball = Joint(name="ball", kind="spherical", child="rod", friction=JointFriction(coulomb=1.0))
+    changed = {"joints": (ball,), "actuators": (), "initial_q": (0.0,) * 3, "initial_v": (1.0, 0.0, 2.0)}
+    notes = linearize(assemble(dataclasses.replace(pendulum(), **changed))).notes
+    assert "joint 'ball' is at rest under friction" in notes[0]
 
 
 def test_the_casadi_functions_are_the_dynamics() -> None:

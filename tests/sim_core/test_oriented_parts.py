@@ -192,8 +192,8 @@ def test_a_start_beyond_the_limit_of_a_ball_joint_is_named() -> None:
         ("spherical", {"upper": 3.2}, "its upper limit is 3.2 rad; .* must lie between 0 and pi"),
         (
             "spherical",
-            {"friction": JointFriction(coulomb=1.0)},
-            "joint 'ball' is spherical, so that it can have no friction",
+            {"friction": JointFriction(coulomb=1.0, bristle_stiffness=9.0)},
+            "joint 'ball' is spherical, so that its friction can have no bristle_stiffness",
         ),
         (
             "spherical",

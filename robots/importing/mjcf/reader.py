@@ -66,8 +66,8 @@ def read_mjcf(
 
     owner     beginning of every error message and warning, such as "robot 'hopper.xml'"
     friction  "bristles": joints have the Coulomb friction of the file (frictionloss), with bristles, on which a loaded
-              joint sticks (robots.smoothing); "regularized": this friction is smooth near rest, where a loaded joint
-              creeps; "ignore": Coulomb friction is left out
+              joint sticks (robots.smoothing), except for ball and free joints; "regularized": this friction is smooth
+              near rest, where a loaded joint creeps; "ignore": Coulomb friction is left out
     ignore    names from IGNORABLE, separated by spaces: parts that are left out with a warning instead of refused
     keyframe  name of the keyframe that gives the start; "" selects the keyframe named START or, if the file has no
               keyframe of this name, the file's positions
@@ -322,10 +322,7 @@ class Reader:
         return not any("angle" in compiler.attributes for compiler in self._of.root.all("compiler"))
 
     def _friction_of(self, index: int, kind: JointKind, element: Element) -> JointFriction | None:
-        """Dry friction of a hinge or slide joint; None if it has none, or if the file or the import leaves it out.
-
-        Raises InvalidMechanism for a ball or free joint with dry friction, unless friction is left out.
-        """
+        """Dry friction of a joint; None if it has none, or if the file or the import leaves it out."""
         m, dof = self._model, int(self._model.jnt_dofadr[index])
         loss = float(m.dof_frictionloss[dof])
         if loss == 0.0 or self._of.is_disabled("frictionloss"):
@@ -339,9 +336,9 @@ class Reader:
             verb = "are" if len(given) > 1 else "is"
             text = "friction is smooth near rest, or has bristles"
             self._of.notes.add(element, f"{' and '.join(given)} {verb} not read: {text}")
-        if kind in ("spherical", "free"):
+        if kind in ("spherical", "free") and self._friction == "bristles":
             word = "ball" if kind == "spherical" else "free"
-            element.fail(f"frictionloss of a {word} joint is not supported; remove it, or pass friction=ignore")
+            self._of.notes.add(element, f"frictionloss of a {word} joint has no bristles: a loaded joint creeps")
         return JointFriction(coulomb=loss)
 
     def _check_massless(self) -> None:

@@ -108,18 +108,28 @@ def _spring(joint: Joint, symbols: Symbols, q: ca.SX) -> Effort:
     return Effort(ca.SX(effort), ca.SX(stored))
 
 
+def regularized_friction(friction: JointFriction, symbols: Symbols, v: ca.SX) -> ca.SX:
+    """Effort, N m or N, of dry friction without bristles at the velocity v, rad/s or m/s."""
+    return -_sliding_friction(friction, symbols, v) * ca.tanh(v / symbols.number(friction.smoothing_velocity))
+
+
+def _sliding_friction(friction: JointFriction, symbols: Symbols, v: ca.SX) -> ca.SX:
+    """Size g(v), N m or N, of dry friction in steady sliding at the velocity v, rad/s or m/s."""
+    coulomb = symbols.number(friction.coulomb)
+    if friction.static is None:
+        return ca.SX(coulomb)
+    drop = symbols.number(friction.static) - coulomb
+    return coulomb + drop * ca.exp(-((v / symbols.number(friction.stribeck_velocity)) ** 2))
+
+
 def _friction(joint: Joint, friction: JointFriction, symbols: Symbols, v: ca.SX) -> Effort:
     """Effort of a joint's dry friction: by the elasto-plastic bristle model if the friction has a bristle stiffness,
     otherwise by a smooth function of the velocity. [DupontEtAl2002, eqs. 8 to 10]
     """
-    coulomb = symbols.number(friction.coulomb)
-    sliding = ca.SX(coulomb)
-    if friction.static is not None:
-        drop = symbols.number(friction.static) - coulomb
-        sliding = coulomb + drop * ca.exp(-((v / symbols.number(friction.stribeck_velocity)) ** 2))
     if friction.bristle_stiffness is None:
-        effort = -sliding * ca.tanh(v / symbols.number(friction.smoothing_velocity))
+        effort = regularized_friction(friction, symbols, v)
         return Effort(effort, power=effort * v)
+    sliding = _sliding_friction(friction, symbols, v)
     z, s0 = symbols.states[joint.bristle], symbols.number(friction.bristle_stiffness)
     share = s0 * ca.fabs(z) / sliding  # of the largest deflection; the paper's z_ba is `elastic_share` of it
     begin = friction.elastic_share

@@ -1,4 +1,4 @@
-"""Springs and stops of spherical and free joints: generalized forces, stored energy, power.
+"""Springs, dry friction and stops of spherical and free joints: generalized forces, stored energy, power.
 
 A spring or stop depends on the axis and the angle of the joint's rotation from a reference orientation. The unit vector
 n along the axis has the same components in the parent's and in the child's axes. The rate of the angle is n.w with the
@@ -18,14 +18,15 @@ from sim_core.derivation.coordinates.orientations import (
     rotation_block,
     translation_block,
 )
+from sim_core.derivation.forces.joint_parts import regularized_friction
 from sim_core.derivation.symbols import Symbols
-from sim_core.mechanism.description import Joint, JointSpring, JointStops, Mechanism
+from sim_core.mechanism.description import Joint, JointFriction, JointSpring, JointStops, Mechanism
 from sim_core.spatial import axis_and_angle, conjugate, quaternion_product
 
 
 @dataclass(frozen=True)
 class OrientedForce:
-    """Force of a spring or stop of a spherical or free joint.
+    """Force of a spring, dry friction or stop of a spherical or free joint.
 
     generalized  generalized force (n_q,)
     stored       stored energy, J
@@ -38,10 +39,12 @@ class OrientedForce:
 
 
 def oriented_forces(mechanism: Mechanism, symbols: Symbols) -> Iterator[OrientedForce]:
-    """Yield the force of every spring and stop of a spherical or free joint."""
+    """Yield the force of every spring, dry friction and stop of a spherical or free joint."""
     for joint in mechanism.oriented_joints:
         if joint.spring is not None:
             yield _spring(mechanism, joint, joint.spring, symbols)
+        if joint.friction is not None:
+            yield _friction(mechanism, joint, joint.friction, symbols)
         if joint.stops is not None:
             yield _stop(mechanism, joint, joint.stops, symbols)
 
@@ -66,6 +69,15 @@ def _pull(deflection: ca.SX, k: float | ca.SX, cubic: float | ca.SX) -> tuple[ca
     """(force or moment (3,), stored energy) of a spring of stiffness k + cubic d.d for the deflection d (3,)."""
     square = ca.dot(deflection, deflection)
     return -(k + cubic * square) * deflection, 0.5 * k * square + 0.25 * cubic * square * square
+
+
+def _friction(mechanism: Mechanism, joint: Joint, friction: JointFriction, symbols: Symbols) -> OrientedForce:
+    """Dry friction on each component of the angular velocity, in the child's axes, and on each translation."""
+    slides = symbols.v[translation_block(mechanism, joint)]
+    velocities = ca.vertcat(slides, angular_velocity(mechanism, joint, symbols))
+    efforts = ca.vertcat(*(regularized_friction(friction, symbols, v) for v in ca.vertsplit(velocities)))
+    generalized = ca.jacobian(velocities, symbols.v).T @ efforts
+    return OrientedForce(generalized, ca.SX(0), ca.dot(efforts, velocities))
 
 
 def _stop(mechanism: Mechanism, joint: Joint, stops: JointStops, symbols: Symbols) -> OrientedForce:

@@ -74,6 +74,11 @@ def _check_oriented(joint: Joint, mechanism: Mechanism, where: str) -> None:
             f"{where} is {joint.kind}, and its upper limit is {joint.upper:g} rad; the limit of its rotation angle "
             "must lie between 0 and pi"
         )
+    if joint.bristle:
+        raise InvalidMechanism(
+            f"{where} is {joint.kind}, so that its friction can have no bristle_stiffness; remove it: the friction is "
+            "then smooth near rest"
+        )
     if not joint.slides and joint.spring is not None and joint.spring.rest_point != ORIGIN:
         raise InvalidMechanism(f"{where} is {joint.kind}, so that its spring can have no rest_point")
 

@@ -312,10 +312,6 @@ def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") 
 @pytest.mark.parametrize(
     ("content", "line"),
     [
-        (
-            made(joint='<joint name="x" type="ball" frictionloss="1"/>'),
-            r"line 2: joint 'x': frictionloss of a ball joint is not supported; remove it, or pass friction=ignore",
-        ),
         (made(joint='<joint name="x" damping="-1"/>'), r"line 2: joint 'x': damping is -1; it must not be negative"),
         (
             made(joint='<joint name="x" damping="1 2"/>'),

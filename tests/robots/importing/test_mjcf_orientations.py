@@ -13,7 +13,7 @@ import pytest
 
 from robots import build
 from robots.export import export
-from sim_core.errors import DescriptionWarning, InvalidRequest
+from sim_core.errors import DescriptionWarning, InvalidRequest, StepTooLargeWarning
 from sim_core.inverse import inverse_dynamics
 from sim_core.mechanism import Body, Joint, JointSpring, Mechanism
 from sim_core.simulation import Simulation
@@ -220,11 +220,82 @@ def test_a_range_of_half_a_turn_limits_nothing_and_is_noted(write_mjcf: Write) -
     assert any("the range of the ball joint reaches 180 degrees" in str(each.message) for each in caught)
 
 
-def test_friction_of_a_ball_joint_is_left_out_on_request(write_mjcf: Write) -> None:
-    path = write_mjcf(SPRUNG.replace('range="0 50"', 'range="0 50" frictionloss="0.2"'))
-    with pytest.raises(
-        InvalidRequest, match="joint 'shoulder': frictionloss of a ball joint is not supported; remove it"
-    ):
-        build(path)
+RUBBING = SPRUNG.replace('range="0 50"', 'frictionloss="0.2"').replace('type="free"', 'type="free" frictionloss="0.1"')
+
+
+def test_friction_of_a_ball_or_free_joint_that_slides_is_that_of_mujoco_along_each_axis(write_mjcf: Write) -> None:
+    path = write_mjcf(RUBBING)
+    mechanisms = [build(path, limits="none", friction=each) for each in ("bristles", "ignore")]
+    systems, model = [assemble(each) for each in mechanisms], mujoco.MjModel.from_xml_path(path)
+    data, random = mujoco.MjData(model), np.random.default_rng(4)
+    for v in random.uniform(0.3, 3.0, (20, 10)) * random.choice([-1.0, 1.0], (20, 10)):
+        e = random.normal(size=(2, 4))
+        q, p = np.zeros(10), (e / np.linalg.norm(e, axis=1, keepdims=True)).ravel()
+        data.qpos[:], data.qvel[:] = qpos_of(list(mechanisms[0].joints), q, p), v
+        mujoco.mj_forward(model, data)
+        of_friction = np.subtract(*[-inverse_dynamics(system, q, v, 0.0 * v, p) for system in systems])
+        np.testing.assert_allclose(of_friction, data.qfrc_constraint, atol=1e-9)
+        np.testing.assert_allclose(of_friction[:6], -0.1 * np.sign(v[:6]), atol=1e-9)
+        np.testing.assert_allclose(of_friction[6:], [*(-0.2 * np.sign(v[6:9])), 0.0], atol=1e-9)
+
+
+SPINNING = """
+<option gravity="0 0 0" timestep="1e-4"/>
+<worldbody>
+  <body name="ball" pos="0 0 1">
+    <joint name="socket" type="ball" frictionloss="0.02"/>
+    <inertial pos="0 0 0" mass="1" diaginertia="0.01 0.01 0.01"/>
+  </body>
+</worldbody>
+<keyframe><key name="start" qpos="1 0 0 0" qvel="1.1 -2.1 4.1"/></keyframe>
+"""
+
+
+def test_a_spinning_ball_joint_stops_about_one_axis_after_another_as_in_mujoco(write_mjcf: Write) -> None:
+    """With the same moment of inertia about all axes, each component of the angular velocity decays by itself."""
+    path = write_mjcf(SPINNING)
+    model = mujoco.MjModel.from_xml_path(path)
+    data, sim = mujoco.MjData(model), Simulation(assemble(build(path)), step_s=1e-3)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    friction, energy, start = sim.system.mechanism.joint("socket").friction, sim.energy(), sim.state.v.copy()
+    assert friction is not None
+    creep = float(friction.smoothing_velocity)  # type: ignore[arg-type]
+    for _ in range(25):
+        sim.advance(0.1)
+        mujoco.mj_step(model, data, 1000)
+        expected = np.sign(start) * np.maximum(np.abs(start) - 0.02 / 0.01 * sim.time, 0.0)
+        np.testing.assert_allclose(sim.state.v, expected, atol=creep)
+        np.testing.assert_allclose(data.qvel, expected, atol=creep)
+        assert sim.energy() <= energy
+        energy = sim.energy()
+    assert energy < 1e-9
+    assert sim.energy_ledger.largest < 1e-6
+
+
+def test_friction_of_a_ball_joint_has_no_bristles_and_is_left_out_on_request(write_mjcf: Write) -> None:
+    path = write_mjcf(RUBBING)
+    with pytest.warns(DescriptionWarning, match="frictionloss of a ball joint has no bristles: a loaded joint creeps"):
+        mechanism = build(path)
+    assert mechanism.joint("shoulder").friction.coulomb == 0.2  # type: ignore[union-attr]
+    assert not mechanism.first_order_states
     with pytest.warns(DescriptionWarning, match="frictionloss is left out, as friction=ignore asks"):
         assert build(path, friction="ignore").joint("shoulder").friction is None
+
+
+def test_friction_of_light_balls_is_smooth_enough_for_a_step_of_1_ms(write_mjcf: Write) -> None:
+    light = SPINNING.replace("0.01 0.01 0.01", "1e-5 1e-5 2e-5").replace('timestep="1e-4"', "")
+    with pytest.warns(DescriptionWarning, match="joint 'socket' is smoothed at speeds below 2 .*; friction=ignore"):
+        mechanism = build(write_mjcf(light))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StepTooLargeWarning)
+        sim = Simulation(assemble(mechanism), step_s=1e-3)
+        sim.advance(0.1)
+    assert np.abs(sim.state.v).max() < 1e-9
+    assert "the friction of joint 'socket'" in too_large(mechanism, 5e-3)
+
+
+def too_large(mechanism: Mechanism, step_s: float) -> str:
+    """The warning of a simulation with too large a step."""
+    with pytest.warns(StepTooLargeWarning) as caught:
+        Simulation(assemble(mechanism), step_s=step_s).advance(0.1)
+    return str(caught[0].message)

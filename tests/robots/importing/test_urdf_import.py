@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from robots import build, files, registry
+from robots.export import export
 from robots.importing.rotations import rotation_rpy
-from sim_core.errors import DescriptionWarning, InvalidMechanism, InvalidRequest
+from sim_core.errors import DescriptionWarning, InvalidMechanism
 from sim_core.inverse import forward_kinematics, inverse_dynamics
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
@@ -144,7 +145,7 @@ def test_right_angles_give_exact_zeros() -> None:
     np.testing.assert_allclose(rotation_rpy((1.5708, 0.0, 0.0))[1, 1], math.cos(1.5708), rtol=1e-15)
 
 
-def test_the_damping_of_a_floating_joint_is_read_and_its_friction_refused(write: Write) -> None:
+def test_the_damping_and_friction_of_a_floating_joint_are_read(write: Write) -> None:
     def file(dynamics: str) -> str:
         return write(link("a"), link("b"), joint("loose", "a", "b", "floating", more=f"<dynamics {dynamics}/>"))
 
@@ -153,10 +154,10 @@ def test_the_damping_of_a_floating_joint_is_read_and_its_friction_refused(write:
         pytest.warns(DescriptionWarning, match="damping of a floating joint is read in N s/m for its translation and"),
     ):
         assert build(file('damping="0.3"')).joint("loose").damping == 0.3
-    with pytest.raises(
-        InvalidRequest, match=r"joint 'loose': <dynamics>: friction is 0.2; a floating joint cannot have dry"
-    ):
-        build(file('damping="0.3" friction="0.2"'))
+    with pytest.warns(DescriptionWarning, match="friction of a floating joint has no bristles: a loaded joint creeps"):
+        mechanism = build(file('damping="0.3" friction="0.2"'))
+    assert mechanism.joint("loose").friction.coulomb == 0.2  # type: ignore[union-attr]
+    assert 'friction="0.2"' in export(mechanism, "urdf").text
     assert build(file('damping="0.3" friction="0.2"'), friction="ignore").joint("loose").friction is None
 
 
