@@ -32,6 +32,7 @@ from robots.benchmarks import (
     squeezer,
     triple_pendulum,
 )
+from robots.brachiation import acromonk, ricmonk
 from robots.charmie import mechanism as charmie
 from robots.gibbon import mechanism as gibbon
 from robots.parameters import ParameterInfo
@@ -46,6 +47,7 @@ PUSHABLE = "pushable"  # parameter of every robot: bodies on which a force can a
 FILE = "file"  # name of the parameter that gives a robot's parameter file
 
 BUILTIN: dict[str, Builder] = {
+    "acromonk": acromonk.acromonk,
     "andrews_squeezer": squeezer.andrews_squeezer,
     "arm_2dof": chain.arm_2dof,
     "arm_4dof": chain.arm_4dof,
@@ -59,6 +61,7 @@ BUILTIN: dict[str, Builder] = {
     "gibbon": gibbon.gibbon,
     "lipinski_pendulum": lipinski.lipinski_pendulum,
     "parallelogram_four_bar": four_bar.parallelogram_four_bar,
+    "ricmonk": ricmonk.ricmonk,
     "rotary_pendulum": rotary_pendulum.rotary_pendulum,
     "simple_pendulum": iftomm.simple_pendulum,
     "single_pendulum": schiehlen.single_pendulum,
