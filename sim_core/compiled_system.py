@@ -48,6 +48,8 @@ class CompiledSystem:
         self.mechanism = mechanism
         self._library = library
         facts = library.manifest["facts"]
+        # whether the kernels are loops over the links of a tree instead of straight-line code
+        self.is_rolled: bool = facts["is_rolled"]
         self.does_work: bool = facts["does_work"]  # whether efforts, loads or dampers can change the energy
         self.coordinate_names: tuple[str, ...] = tuple(facts["coordinate_names"])
         self.joint_names = tuple(joint.name for joint in mechanism.moving_joints)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sim_core.batch import Batch
 from sim_core.compiled_system import CompiledSystem
 from sim_core.errors import DescriptionWarning
+from sim_core.kernels.choice import is_rolled
 from sim_core.kernels.effort import LIMIT_S, check_effort, least_sizes
 from sim_core.kernels.machine_code import native
 from sim_core.kernels.machine_code.native import Library
@@ -64,11 +65,14 @@ class System(CompiledSystem):
         return Differentiated(self.mechanism)
 
 
-def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S) -> System:
+def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S, rolled: bool | None = None) -> System:
     """Derive and compile a mechanism, or load the kernels that an earlier call compiled from the same equations.
 
     compile_limit_s  longest estimated time of the compilation, s; with more than the default, the compilation may also
                      take more than 2 GB of memory
+    rolled           whether the kernels are loops over the links of a tree (True) or straight-line code (False). Loops
+                     are faster for many links, and their compilation does not take longer for more links. By default
+                     the kernels are straight-line code
     Loading needs no derivation and no casadi. Raises InvalidMechanism for an invalid description, and
     CompilationTooLarge before a compilation that would take longer; warns with DescriptionWarning for a valid but
     implausible description.
@@ -77,7 +81,9 @@ def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S) -> System:
     mechanism = with_contact_stiffness(mechanism)
     place = mechanism.reference_q or (*mechanism.initial_q, *mechanism.orientations)
     bounds = [tunable.decades for tunable in mechanism.tunables]
-    identity = f"{mechanism.canonical_hash}|{native.source_hash()}|{native.machine_key()}|{place}|{bounds}"
+    in_loops = is_rolled(mechanism, rolled)
+    way = "rolled" if in_loops else place
+    identity = f"{mechanism.canonical_hash}|{native.source_hash()}|{native.machine_key()}|{way}|{bounds}"
     key = hashlib.sha256(identity.encode()).hexdigest()[:32]
     library = native.load_shared(key)
     if library is None:
@@ -85,7 +91,7 @@ def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S) -> System:
             library = native.load_shared(key)  # another process may have compiled it in the meantime
             if library is None:
                 with native.compiling(f"the kernels of {mechanism.name!r}"):
-                    library = _compiled(mechanism, key, compile_limit_s)
+                    library = _rolled(mechanism, key) if in_loops else _compiled(mechanism, key, compile_limit_s)
     check_captured_rows(mechanism, library.manifest["facts"]["captured_rows"])
     for line in implausibilities(mechanism, library.manifest["facts"]["idle"]):
         warnings.warn(line, DescriptionWarning, stacklevel=2)
@@ -104,6 +110,20 @@ def _compiled(mechanism: Mechanism, key: str, compile_limit_s: float) -> Library
     sizes = [function.n_instructions() for function in derivation.functions.values()]
     check_effort(mechanism, sizes, compile_limit_s)
     symbols = [native.symbol_name(*name.split(".")) for name in derivation.functions]
-    manifest = {"key": key, "mechanism": mechanism.name, "symbols": symbols, "facts": derivation.facts}
+    facts = derivation.facts | {"is_rolled": False}
+    manifest = {"key": key, "mechanism": mechanism.name, "symbols": symbols, "facts": facts}
     modules = modules_with_tables(derivation.functions, derivation.twins, derivation.uses, derivation.tables)
     return native.keep(objects_of(modules), cast(dict[str, Any], manifest), key)
+
+
+def _rolled(mechanism: Mechanism, key: str) -> Library:
+    """Derive and compile the rolled kernels of a mechanism and store them in the cache under `key`."""
+    # a warm start needs no casadi
+    from sim_core.derivation.rolled.kernels import derive_rolled
+    from sim_core.kernels.rolled import module_of_rolled
+
+    derivation = derive_rolled(mechanism)
+    symbols = [native.symbol_name(*kernel.name.split(".")) for kernel in derivation.kernels]
+    facts = derivation.facts | {"is_rolled": True}
+    manifest = {"key": key, "mechanism": mechanism.name, "symbols": symbols, "facts": facts}
+    return native.compile_module(module_of_rolled(derivation.kernels, derivation.tables), manifest, key)

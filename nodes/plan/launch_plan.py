@@ -68,6 +68,8 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     realtime_priority  whether the server's loop runs under SCHED_FIFO; if this is not permitted, a warning is shown
     compile_limit_s    longest estimated time (s) of the compilation of the robot's kernels; a robot that needs more, or
                        by default more than 2 GB of memory, is refused
+    rolled             whether the robot's kernels are loops over its links or straight-line code; by default the choice
+                       that `sim_core.assemble` makes
     assemble_start     whether the run starts at the state that satisfies the constraints and is nearest to the robot's
                        own start
     reactions          joints whose reaction force and torque become outputs, as reaction_JOINT_fx; true: all joints
@@ -92,6 +94,7 @@ class SimPlan(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     cpu: Annotated[int, Range(0, 4095)] | None = None
     realtime_priority: bool = False
     compile_limit_s: Annotated[float, Range(0.0, 1e7, "s")] = 60.0
+    rolled: bool | None = None
     assemble_start: bool = False
     reactions: bool | list[str] = False
     namespace: str = ""

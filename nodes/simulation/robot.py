@@ -46,7 +46,7 @@ class RobotSimulation:
         sim = plan.sim
         self.name = sim.robot_name
         with loop_compiled_ahead(sim.stepper):
-            system = assemble(sim.make_mechanism(), sim.compile_limit_s) if assembled is None else assembled
+            system = assembled or assemble(sim.make_mechanism(), sim.compile_limit_s, sim.rolled)
             self.simulation = Simulation(
                 system,
                 step_s=sim.step_s,

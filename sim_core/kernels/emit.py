@@ -69,7 +69,7 @@ def module_of(
     ]
     multiplied = {*(widths if fused else ()), *((lanes,) if lanes > 1 else ())}
     adds = [sincos.fused_declaration(width) for width in sorted(multiplied)]
-    return "\n\n".join([*_declarations(lanes), *adds, *angles, *bodies]) + "\n"
+    return "\n\n".join([*declarations(lanes), *adds, *angles, *bodies]) + "\n"
 
 
 def modules_of(
@@ -90,7 +90,7 @@ def modules_of(
         yield module_of({name: functions[name]}, twins, lanes)
 
 
-def _declarations(lanes: int) -> list[str]:
+def declarations(lanes: int) -> list[str]:
     lines = []
     for name in dict.fromkeys(CALLS.values()):
         two = name in TWO_ARGUMENTS

@@ -7,6 +7,8 @@ linear velocities. [LuhWalkerPaul1980]
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import casadi as ca
 
 from sim_core.derivation.coordinates.inertia import Inertia
@@ -120,37 +122,69 @@ def newton_euler(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -
 
 def _wrenches(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> list[tuple[ca.SX, ca.SX]]:
     """Wrench (moment about the link's origin, force) that the parent exerts on each link, in the link's frame."""
-    links, zero, border = tree.links, ca.SX(3, 1), _Border(tree.links, symbols.lifted)
-    # angular velocity, angular acceleration, acceleration of the origin minus gravity
-    ground = (zero, zero, ca.SX(-ca.DM(mechanism.gravity)))
-    motions: list[tuple[ca.SX, ca.SX, ca.SX]] = []
-    spins: list[ca.SX] = []
+    links, border = tree.links, _Border(tree.links, symbols.lifted)
+    ground = motion_of_ground(mechanism)
+    motions: list[LinkMotion] = []
     for index, link in enumerate(links):
-        w_P, dw_P, a_P = motions[link.parent] if link.parent >= 0 else ground
-        spin_P = spins[link.parent] if link.parent >= 0 else ca.SX(3, 3)
-        rate = symbols.v[index]
+        before = motions[link.parent] if link.parent >= 0 else ground
         p, R = link.p, link.R
         if link.twin >= 0:
-            (w_P, dw_P, a_P), spin_P = border.motion(index, w_P, dw_P, a_P + spin_P @ link.p_PJ)
-            p, R = link.p_JL, link.R_JL
-        carried = R.T @ w_P
-        w = carried + link.s_w * rate
-        dw = R.T @ dw_P + ca.cross(carried, link.s_w) * rate + link.s_w * a[index]
-        moved = ca.cross(carried + w, link.s_v) * rate + link.s_v * a[index]
-        motions.append((w, dw, R.T @ (a_P + spin_P @ p) + moved))
-        spins.append(_spin_matrix(w, dw))
-    found = [(zero, zero) for _ in links]
+            (w_P, dw_P, a_P), spin_P = border.motion(index, before.w, before.dw, before.a + before.spin @ link.p_PJ)
+            before, p, R = LinkMotion(w_P, dw_P, a_P, spin_P), link.p_JL, link.R_JL
+        motions.append(carried_motion(before, p, R, link.s_w, link.s_v, symbols.v[index], a[index]))
+    found = [(ca.SX(3, 1), ca.SX(3, 1)) for _ in links]
     for index in reversed(range(len(links))):
-        link, (w, dw, a_O) = links[index], motions[index]
-        inertia = tree.inertias[index]
-        F = found[index][1] + inertia.m * a_O + spins[index] @ inertia.h
-        n = found[index][0] + inertia.I @ dw + _gyroscopic(inertia.I, w) + ca.cross(inertia.h, a_O)
-        found[index] = (n, F)
+        link = links[index]
+        found[index] = n, F = wrench_of(tree.inertias[index], motions[index], *found[index])
         if link.parent >= 0:
             (n_P, F_P), (n_up, F_up) = found[link.parent], border.wrench(index, n, F)
             found[link.parent] = (n_P + n_up, F_P + F_up)
     border.close()
     return found
+
+
+@dataclass(frozen=True)
+class LinkMotion:
+    """Motion of a link's frame, (3,) vectors in the link's axes or in the world's.
+
+    w     angular velocity, rad/s
+    dw    angular acceleration, rad/s^2
+    a     acceleration of the frame's origin minus that of gravity, m/s^2
+    spin  matrix (3, 3) of w and dw, see `_spin_matrix`
+    """
+
+    w: ca.SX
+    dw: ca.SX
+    a: ca.SX
+    spin: ca.SX
+
+
+def motion_of_ground(mechanism: Mechanism) -> LinkMotion:
+    """Motion of the ground, which is at rest."""
+    zero = ca.SX(3, 1)
+    return LinkMotion(zero, zero, ca.SX(-ca.DM(mechanism.gravity)), ca.SX(3, 3))
+
+
+def carried_motion(before: LinkMotion, p: ca.SX, R: ca.SX, s_w: ca.SX, s_v: ca.SX, rate: ca.SX, a: ca.SX) -> LinkMotion:
+    """Motion of a link, from the motion `before` of its parent link. [LuhWalkerPaul1980]
+
+    p, R      position and rotation of the link's frame in the parent link's frame; with R = 1, all vectors may be in
+              the world's axes
+    s_w, s_v  angular and linear velocity of the link's frame per unit of joint velocity, in the link's axes
+    rate, a   velocity and acceleration of the joint
+    """
+    carried = R.T @ before.w
+    w = carried + s_w * rate
+    dw = R.T @ before.dw + ca.cross(carried, s_w) * rate + s_w * a
+    moved = ca.cross(carried + w, s_v) * rate + s_v * a
+    return LinkMotion(w, dw, R.T @ (before.a + before.spin @ p) + moved, _spin_matrix(w, dw))
+
+
+def wrench_of(inertia: Inertia, motion: LinkMotion, n: ca.SX, F: ca.SX) -> tuple[ca.SX, ca.SX]:
+    """Wrench (moment n about the link's origin, force F) that gives a link its motion, added to another wrench."""
+    F = F + inertia.m * motion.a + motion.spin @ inertia.h
+    n = n + inertia.I @ motion.dw + _gyroscopic(inertia.I, motion.w) + ca.cross(inertia.h, motion.a)
+    return n, F
 
 
 def _spin_matrix(w: ca.SX, dw: ca.SX) -> ca.SX:

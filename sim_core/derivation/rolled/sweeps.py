@@ -1,0 +1,298 @@
+"""Sweeps over the links of a tree: the steps of recursive algorithms, one function per kind of joint.
+
+All vectors are in the world's axes, so that nothing but constants has to be rotated. The steps are those of the
+unrolled derivation (recursive.py), which writes them out link by link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import casadi as ca
+import numpy as np
+
+from sim_core.derivation.coordinates.articulated import Articulated, Wrench
+from sim_core.derivation.coordinates.recursive import LinkMotion, carried_motion, motion_of_ground, wrench_of
+from sim_core.derivation.rolled.links import N_INERTIA, Links, lower, symmetric, unpacked
+from sim_core.kernels.rolled import Group, Records, Sweep
+from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.quantities import value_of
+
+ANGLES = 8  # angles whose sines and cosines are computed together
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A value that a step reads or writes: the record of the link, or of its parent, in an array."""
+
+    array: str
+    value: ca.SX
+    of_parent: bool = False
+
+
+Step = tuple[Sequence[Slot], Sequence[Slot]]  # inputs, which are symbols; results
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of joint with one degree of freedom about ("revolute") or along ("prismatic") the link's z axis."""
+
+    name: str
+
+    @property
+    def turns(self) -> bool:
+        """Whether the joint rotates."""
+        return self.name == "revolute"
+
+    def parts(self, axis: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Angular and linear velocity of the link per unit of joint velocity, given its z axis."""
+        return (axis, ca.SX(3, 1)) if self.turns else (ca.SX(3, 1), axis)
+
+
+class Tree:
+    """Sweeps over the links of a mechanism. Arrays with one record per link have a last record for the ground.
+
+    tables  {name: constant table with one row per link}
+    """
+
+    def __init__(self, mechanism: Mechanism, links: Links) -> None:
+        self.mechanism, self.links, self.n = mechanism, links, links.count
+        names = [joint.kind for joint in links.joints]
+        self.kinds = [Kind(name) for name in dict.fromkeys(names)]
+        of_kind = [[kind.name for kind in self.kinds].index(name) for name in names]
+        self._members = [[k for k, own in enumerate(of_kind) if own == kind] for kind in range(len(self.kinds))]
+        self._runs = _runs(of_kind)
+        numbers = [(j.damping, j.load, j.armature) for j in links.joints]
+        self.tables = {
+            "poses": links.poses,
+            "inertias": links.inertias,
+            "numbers": np.array([[value_of(each) for each in row] for row in numbers]),
+        }
+
+    # -- sweeps -------------------------------------------------------------------------------------------------------
+
+    def sweep(self, name: str, step: Callable[[Kind], Step], backward: bool = False) -> Sweep:
+        """Sweep over all links, from the first to the last or backward.
+
+        name  begin of the names of the functions
+        step  function that returns the inputs and results of a link of some kind
+        """
+        groups = []
+        for kind, members in zip(self.kinds, self._members, strict=True):
+            inputs, results = step(kind)
+            groups.append(
+                Group(
+                    function_of(f"{name}_{kind.name}", inputs, results),
+                    [self._records(slot, members) for slot in inputs],
+                    [self._records(slot, members) for slot in results],
+                    len(members),
+                )
+            )
+        return Sweep(groups, self._runs, backward)
+
+    def _records(self, slot: Slot, members: Sequence[int]) -> Records:
+        rows = [self._parents[k] for k in members] if slot.of_parent else members
+        return Records(slot.array, slot.value.numel(), rows)
+
+    @cached_property
+    def _parents(self) -> list[int]:
+        return [self.n if parent < 0 else parent for parent in self.links.parents]
+
+    def ground(self, name: str, results: dict[str, ca.SX]) -> Sweep:
+        """Sweep that writes the ground's record of some arrays: constants."""
+        slots = [Slot(array, value) for array, value in results.items()]
+        outputs = [Records(slot.array, slot.value.numel(), [self.n]) for slot in slots]
+        return Sweep.of(Group(function_of(name, [], slots), [], outputs, 1))
+
+    def clear(self, array: str, width: int) -> Sweep:
+        """Sweep that sets the records of all links and of the ground to zero."""
+        function = function_of(f"clear_{width}", [], [Slot(array, ca.SX.zeros(width))])
+        return Sweep.of(Group(function, [], [Records(array, width)], self.n + 1))
+
+    def angles(self) -> list[Sweep]:
+        """Sweeps that compute the sines and cosines of all coordinates."""
+        found, begin = list[Sweep](), 0
+        for width in (ANGLES, 1):
+            count = (self.n - begin) // width
+            if not count:
+                continue
+            q = ca.SX.sym("q", width)
+            function = function_of(
+                f"angles_{width}", [Slot("q", q)], [Slot("sine", ca.sin(q)), Slot("cosine", ca.cos(q))]
+            )
+            rows = range(begin // width, begin // width + count)
+            places = [Records(array, width, rows) for array in ("q", "sine", "cosine")]
+            found.append(Sweep.of(Group(function, places[:1], places[1:], count)))
+            begin += count * width
+        return found
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def pose(self, kind: Kind, R_P: ca.SX) -> tuple[list[Slot], ca.SX, ca.SX]:
+        """(inputs, vector r from the parent's origin to the link's, rotation R of the link) in the world's axes."""
+        pose = ca.SX.sym("pose", 12)
+        turn = R_P @ matrix(pose[3:])
+        if kind.turns:
+            s, c = ca.SX.sym("sine"), ca.SX.sym("cosine")
+            R = ca.horzcat(c * turn[:, 0] + s * turn[:, 1], c * turn[:, 1] - s * turn[:, 0], turn[:, 2])
+            return [Slot("poses", pose), Slot("sine", s), Slot("cosine", c)], R_P @ pose[:3], R
+        q = ca.SX.sym("q")
+        return [Slot("poses", pose), Slot("q", q)], R_P @ pose[:3] + turn[:, 2] * q, turn
+
+    def moving(self, kind: Kind, driven: bool) -> Step:
+        """Step outward: pose and motion of a link, its inertia and the wrench that its motion needs.
+
+        driven  whether the joints have the accelerations in the array "a"; otherwise these are zero
+        """
+        R_P, before = ca.SX.sym("R", 9), ca.SX.sym("motion", 18)
+        rate, a = ca.SX.sym("v"), ca.SX.sym("a") if driven else ca.SX(0)
+        numbers = ca.SX.sym("inertia", N_INERTIA)
+        inputs, r, R = self.pose(kind, matrix(R_P))
+        axis = R[:, 2]
+        motion = carried_motion(_motion(before), r, ca.SX.eye(3), *kind.parts(axis), rate, a)
+        inertia = unpacked(numbers).expressed_in(ca.SX(3, 1), R)
+        n, F = wrench_of(inertia, motion, ca.SX(3, 1), ca.SX(3, 1))
+        inputs += [
+            Slot("R", R_P, of_parent=True),
+            Slot("motion", before, of_parent=True),
+            Slot("inertias", numbers),
+            Slot("v", rate),
+            *([Slot("a", a)] if driven else []),
+        ]
+        results = [
+            Slot("R", ca.vec(R.T)),
+            Slot("motion", ca.vertcat(motion.w, motion.dw, motion.a, ca.vec(motion.spin.T))),
+            Slot("axis", axis),
+            Slot("reach", r),
+            Slot("wrench", ca.vertcat(n, F)),
+            *([] if driven else [Slot("inertia", entries_of(Articulated.of(inertia)))]),
+        ]
+        return inputs, results
+
+    def ground_motion(self) -> dict[str, ca.SX]:
+        """Records of the ground in the arrays that `moving` writes for its children."""
+        motion = motion_of_ground(self.mechanism)
+        return {
+            "R": ca.vec(ca.SX.eye(3)),
+            "motion": ca.vertcat(motion.w, motion.dw, motion.a, ca.vec(motion.spin)),
+            "wrench": ca.SX.zeros(6),
+        }
+
+    def eliminating(self, kind: Kind) -> Step:
+        """Step inward: eliminate a joint, and add the link's articulated-body inertia and wrench to its parent's."""
+        axis, r, entries, wrench = (ca.SX.sym(name, size) for name, size in (("s", 3), ("r", 3), ("I", 21), ("f", 6)))
+        before, wrench_P = ca.SX.sym("I_P", 21), ca.SX.sym("f_P", 6)
+        numbers, effort = ca.SX.sym("numbers", 3), ca.SX.sym("effort")
+        own, parts = articulated(entries), kind.parts(axis)
+        U = own.times(*parts)
+        inverse = 1 / (ca.dot(parts[0], U[0]) + ca.dot(parts[1], U[1]) + numbers[2])
+        rest = effort - ca.dot(parts[0], wrench[:3]) - ca.dot(parts[1], wrench[3:])
+        total = articulated(before).plus(own.without(U, inverse).moved(r))
+        inputs = [
+            Slot("numbers", numbers),
+            Slot("effort", effort),
+            Slot("axis", axis),
+            Slot("reach", r),
+            Slot("inertia", entries),
+            Slot("wrench", wrench),
+            Slot("inertia", before, of_parent=True),
+            Slot("wrench", wrench_P, of_parent=True),
+        ]
+        results = [
+            Slot("U", ca.vertcat(*U)),
+            Slot("inverse", inverse),
+            Slot("rest", rest),
+            Slot("inertia", entries_of(total), of_parent=True),
+            Slot("wrench", _passed_on(wrench, wrench_P, r, U, rest * inverse), of_parent=True),
+        ]
+        return inputs, results
+
+    def solving(self, kind: Kind) -> Step:
+        """Step inward with a known factor: what is left of the right-hand side r1 at a joint."""
+        axis, r, U, wrench = (ca.SX.sym(name, size) for name, size in (("s", 3), ("r", 3), ("U", 6), ("f", 6)))
+        inverse, wrench_P, r1 = ca.SX.sym("inverse"), ca.SX.sym("f_P", 6), ca.SX.sym("r1")
+        parts = kind.parts(axis)
+        rest = r1 - ca.dot(parts[0], wrench[:3]) - ca.dot(parts[1], wrench[3:])
+        inputs = [
+            Slot("r1", r1),
+            Slot("axis", axis),
+            Slot("reach", r),
+            Slot("U", U),
+            Slot("inverse", inverse),
+            Slot("wrench", wrench),
+            Slot("wrench", wrench_P, of_parent=True),
+        ]
+        passed = _passed_on(wrench, wrench_P, r, (U[:3], U[3:]), rest * inverse)
+        return inputs, [Slot("rest", rest), Slot("wrench", passed, of_parent=True)]
+
+    def accelerating(self, kind: Kind) -> Step:
+        """Step outward: acceleration x of a joint, and the part of the link's acceleration that comes from x."""
+        axis, r, U, gained = (ca.SX.sym(name, size) for name, size in (("s", 3), ("r", 3), ("U", 6), ("gain", 6)))
+        inverse, rest = ca.SX.sym("inverse"), ca.SX.sym("rest")
+        parts = kind.parts(axis)
+        w, v = gained[:3], gained[3:] + ca.cross(gained[:3], r)
+        x = (rest - ca.dot(U[:3], w) - ca.dot(U[3:], v)) * inverse
+        inputs = [
+            Slot("axis", axis),
+            Slot("reach", r),
+            Slot("U", U),
+            Slot("inverse", inverse),
+            Slot("rest", rest),
+            Slot("gain", gained, of_parent=True),
+        ]
+        return inputs, [Slot("gain", ca.vertcat(w + parts[0] * x, v + parts[1] * x)), Slot("x", x)]
+
+    def loading(self, kind: Kind) -> Step:
+        """Step inward: effort that a joint needs for the links' wrenches, and the wrench on the link's parent."""
+        axis, r, wrench, wrench_P = (ca.SX.sym(name, size) for name, size in (("s", 3), ("r", 3), ("f", 6), ("f_P", 6)))
+        parts = kind.parts(axis)
+        needed = ca.dot(parts[0], wrench[:3]) + ca.dot(parts[1], wrench[3:])
+        passed = ca.vertcat(wrench_P[:3] + wrench[:3] + ca.cross(r, wrench[3:]), wrench_P[3:] + wrench[3:])
+        inputs = [Slot("axis", axis), Slot("reach", r), Slot("wrench", wrench), Slot("wrench", wrench_P, True)]
+        return inputs, [Slot("needed", needed), Slot("wrench", passed, of_parent=True)]
+
+
+def function_of(name: str, inputs: Sequence[Slot], results: Sequence[Slot]) -> ca.Function:
+    """CasADi function of a step."""
+    names = [f"input_{k}" for k in range(len(inputs))], [f"result_{k}" for k in range(len(results))]
+    return ca.Function(name, [i.value for i in inputs], [ca.densify(r.value) for r in results], *names)
+
+
+def _passed_on(wrench: ca.SX, wrench_P: ca.SX, r: ca.SX, U: Wrench, x: ca.SX) -> ca.SX:
+    """Wrench (6,) on the parent after a joint is eliminated, where x is what the joint accelerates by on its own."""
+    n, F = wrench[:3] + U[0] * x, wrench[3:] + U[1] * x
+    return ca.vertcat(wrench_P[:3] + n + ca.cross(r, F), wrench_P[3:] + F)
+
+
+def matrix(rows: ca.SX) -> ca.SX:
+    """Matrix (3, 3) from its nine entries, row by row."""
+    return ca.reshape(rows, 3, 3).T
+
+
+def _motion(numbers: ca.SX) -> LinkMotion:
+    return LinkMotion(numbers[:3], numbers[3:6], numbers[6:9], matrix(numbers[9:]))
+
+
+def entries_of(inertia: Articulated) -> ca.SX:
+    """The numbers of an articulated-body inertia, in the order of `articulated`."""
+    return ca.vertcat(lower(inertia.A), ca.vec(inertia.B.T), lower(inertia.C))
+
+
+def articulated(entries: ca.SX) -> Articulated:
+    """Articulated-body inertia from its 21 different numbers: A (6), B (9, row by row), C (6)."""
+    return Articulated(symmetric(entries[:6]), matrix(entries[6:15]), symmetric(entries[15:]))
+
+
+def _runs(of_kind: Sequence[int]) -> list[tuple[int, int, int]]:
+    """(kind, first element of the run among those of its kind, length) of each run of consecutive links of a kind."""
+    found, counts = list[tuple[int, int, int]](), dict[int, int]()
+    for kind in of_kind:
+        at = counts.get(kind, 0)
+        if found and found[-1][0] == kind:
+            found[-1] = kind, found[-1][1], found[-1][2] + 1
+        else:
+            found.append((kind, at, 1))
+        counts[kind] = at + 1
+    return found
