@@ -78,7 +78,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "2 of 3: installing armswing and the libraries it needs, a few minutes (1.4 GB in .venv)"
 	@$(PIP) '.[all]'
 	@echo "3 of 3: compiling the stepping loops, half a minute; the first launches then only load them"
-	@$(BIN)/python -P -m nodes.launching.installation
+	@$(BIN)/python -P -m nodes.framework.launching.installation
 	@touch $@
 
 $(DOCS): $(INSTALLED)

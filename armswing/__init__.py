@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from armswing.running import OpenRun as OpenRun
     from armswing.running import open_run as open_run
     from armswing.running import run as run
+    from nodes.framework.plan.files.file import load_plan as load_plan
+    from nodes.framework.plan.key_checks import PlanError as PlanError
+    from nodes.framework.plan.launch_plan import NodePlan as NodePlan
+    from nodes.framework.plan.launch_plan import Plan as Plan
+    from nodes.framework.plan.launch_plan import SimPlan as SimPlan
+    from nodes.framework.recording.reader import Recording as Recording
+    from nodes.framework.recording.reader import read_recording as read_recording
+    from nodes.framework.recording.writer import RecordingWriter as RecordingWriter
+    from nodes.framework.simulation.compose import Composition as Composition
+    from nodes.framework.simulation.compose import compose as compose
+    from nodes.framework.simulation.restart.finding import read_restart as read_restart
     from nodes.node import Context as Context
     from nodes.node import Node as Node
-    from nodes.plan.files.file import load_plan as load_plan
-    from nodes.plan.key_checks import PlanError as PlanError
-    from nodes.plan.launch_plan import NodePlan as NodePlan
-    from nodes.plan.launch_plan import Plan as Plan
-    from nodes.plan.launch_plan import SimPlan as SimPlan
-    from nodes.recording.reader import Recording as Recording
-    from nodes.recording.reader import read_recording as read_recording
-    from nodes.recording.writer import RecordingWriter as RecordingWriter
-    from nodes.simulation.compose import Composition as Composition
-    from nodes.simulation.compose import compose as compose
-    from nodes.simulation.restart.finding import read_restart as read_restart
     from robots.parameters import ParameterInfo as ParameterInfo
     from robots.registry import build as build
     from robots.registry import names as names
@@ -63,17 +63,17 @@ _HOMES = {
     "run": "armswing.running",
     "Context": "nodes.node",
     "Node": "nodes.node",
-    "load_plan": "nodes.plan.files.file",
-    "PlanError": "nodes.plan.key_checks",
-    "NodePlan": "nodes.plan.launch_plan",
-    "Plan": "nodes.plan.launch_plan",
-    "SimPlan": "nodes.plan.launch_plan",
-    "Recording": "nodes.recording.reader",
-    "read_recording": "nodes.recording.reader",
-    "RecordingWriter": "nodes.recording.writer",
-    "Composition": "nodes.simulation.compose",
-    "compose": "nodes.simulation.compose",
-    "read_restart": "nodes.simulation.restart.finding",
+    "load_plan": "nodes.framework.plan.files.file",
+    "PlanError": "nodes.framework.plan.key_checks",
+    "NodePlan": "nodes.framework.plan.launch_plan",
+    "Plan": "nodes.framework.plan.launch_plan",
+    "SimPlan": "nodes.framework.plan.launch_plan",
+    "Recording": "nodes.framework.recording.reader",
+    "read_recording": "nodes.framework.recording.reader",
+    "RecordingWriter": "nodes.framework.recording.writer",
+    "Composition": "nodes.framework.simulation.compose",
+    "compose": "nodes.framework.simulation.compose",
+    "read_restart": "nodes.framework.simulation.restart.finding",
     "ParameterInfo": "robots.parameters",
     "build": "robots.registry",
     "names": "robots.registry",

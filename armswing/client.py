@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nodes import client as _client
+from nodes.framework import client as _client
 
 if TYPE_CHECKING:
-    from nodes.client import *  # noqa: F403
+    from nodes.framework.client import *  # noqa: F403
 
 
 def __dir__() -> list[str]:

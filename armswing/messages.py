@@ -1,5 +1,5 @@
 """Messages of the topics, one class per type, and their encoding as MessagePack: `encode`, `decode`."""
 
-from nodes.messages import *  # noqa: F403
-from nodes.messages.codec import decode as decode
-from nodes.messages.codec import encode as encode
+from nodes.framework.messages import *  # noqa: F403
+from nodes.framework.messages.codec import decode as decode
+from nodes.framework.messages.codec import encode as encode

@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.plan.launch_plan import NodePlan, Plan
+from nodes.framework.recording.reader import Recording, read_recording
+from nodes.framework.simulation.compose import compose
+from nodes.framework.simulation.restart.finding import read_restart
 from nodes.node import Node
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
-from nodes.plan.launch_plan import NodePlan, Plan
 from nodes.recorder import without_recorders
-from nodes.recording.reader import Recording, read_recording
-from nodes.simulation.compose import compose
-from nodes.simulation.restart.finding import read_restart
 
 RECORDER = "recorder"
 

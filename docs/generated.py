@@ -1,7 +1,7 @@
 """Generates the reference pages and diagrams from the code, before Sphinx reads its sources.
 
-    launch keys             nodes/plan/launch_plan.py
-    topics, messages        nodes/messages
+    launch keys             nodes/framework/plan/launch_plan.py
+    topics, messages        nodes/framework/messages
     steppers, stabilizers   the registries of sim_core
     controllers             nodes/controllers
     robots                  robots/registry.py
@@ -42,7 +42,7 @@ def code(text: str) -> str:
 
 def launch_keys() -> str:
     """Every key of a launch file: type, default, meaning."""
-    from nodes.plan.key_reference import TABLES, keys, parameters
+    from nodes.framework.plan.key_reference import TABLES, keys, parameters
 
     parts = []
     for name in TABLES:
@@ -58,7 +58,7 @@ def launch_keys() -> str:
 
 def methods(kind: str) -> str:
     """Table of the steppers or stabilizers that can be selected by name."""
-    from nodes.plan.key_reference import ABOUT_METHODS, default_text
+    from nodes.framework.plan.key_reference import ABOUT_METHODS, default_text
     from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
     from sim_core.stabilization.registry import stabilizers_by_name
     from sim_core.tables import defaults_of
@@ -76,7 +76,7 @@ def methods(kind: str) -> str:
 
 def topics() -> str:
     """Table of all topics."""
-    from nodes.messages.topics import known_topics
+    from nodes.framework.messages.topics import known_topics
 
     rows = [
         (code(name), f"[{row.message.__name__}](#{row.message.__name__.lower()})", _delivery(row))
@@ -92,15 +92,15 @@ def _delivery(row: Any) -> str:
 def messages() -> str:
     """Tables of every message and its parts, field by field."""
     from nodes.cli.commands.network.messages import _messages as carried
-    from nodes.messages import Message
+    from nodes.framework.messages import Message
 
     return "\n".join(_struct(kind) for kind in (Message, *carried().values()))
 
 
 def _struct(kind: type[msgspec.Struct]) -> str:
     from nodes.cli.commands.network.messages import default_text
-    from nodes.messages import Message
-    from nodes.plan.key_checks import type_text
+    from nodes.framework.messages import Message
+    from nodes.framework.plan.key_checks import type_text
 
     first, rest, told = _docstring(kind)
     common = Message.__struct_fields__ if kind is not Message else ()
@@ -114,7 +114,7 @@ def _struct(kind: type[msgspec.Struct]) -> str:
 
 def _docstring(kind: Any) -> tuple[str, str, dict[str, str]]:
     """First paragraph of a docstring, the rest without field lines, and {field: description}."""
-    from nodes.plan.key_reference import docstring_of
+    from nodes.framework.plan.key_reference import docstring_of
 
     first, rest, told = docstring_of(kind)
     return first, rest, {key: text.replace("<", "&lt;") for key, text in told.items()}
@@ -148,8 +148,8 @@ def controllers() -> str:
     """Every shipped controller: what it does, the robots that it holds, and its parameters with units."""
     import importlib
 
+    from nodes.framework.plan.key_checks import type_text
     from nodes.node import Node
-    from nodes.plan.key_checks import type_text
 
     parts = []
     for file in sorted((HERE.parent / "nodes/controllers").glob("*.py")):

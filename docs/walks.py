@@ -32,19 +32,25 @@ class Walk(NamedTuple):
     steps: tuple[Step, ...]
 
 
-CONTROLLER, SERVER, CORE = "controller's process", "server's process: nodes/simulation", "server's process: sim_core"
+CONTROLLER, SERVER, CORE = (
+    "controller's process",
+    "server's process: nodes/framework/simulation",
+    "server's process: sim_core",
+)
 COMMAND = Walk(
     "command_to_kernel",
     "From a command to a kernel",
     (
         Step(CONTROLLER, "nodes.node:Node.on_message", "yields a JointCommand"),
-        Step(CONTROLLER, "nodes.hosting.outgoing:NodePublisher.publish", "checks, stamps and encodes it"),
-        Step(CONTROLLER, "nodes.transport.bus:Publisher.send", "frames: topic, MessagePack"),
-        Step(SERVER, "nodes.hosting.subscriptions:Subscriptions.take_new", "decodes what came before the step"),
-        Step(SERVER, "nodes.simulation.commands:CommandHandler.receive", "into the inbox, with its sender"),
-        Step(SERVER, "nodes.simulation.robot:RobotSimulation.step", "empties the inbox, takes one step"),
-        Step(SERVER, "nodes.simulation.actuation:Actuation.accept", "one commander for each actuator"),
-        Step(SERVER, "nodes.simulation.actuation:Actuation.drive", "limits; servos; efforts"),
+        Step(CONTROLLER, "nodes.framework.hosting.outgoing:NodePublisher.publish", "checks, stamps and encodes it"),
+        Step(CONTROLLER, "nodes.framework.transport.bus:Publisher.send", "frames: topic, MessagePack"),
+        Step(
+            SERVER, "nodes.framework.hosting.subscriptions:Subscriptions.take_new", "decodes what came before the step"
+        ),
+        Step(SERVER, "nodes.framework.simulation.commands:CommandHandler.receive", "into the inbox, with its sender"),
+        Step(SERVER, "nodes.framework.simulation.robot:RobotSimulation.step", "empties the inbox, takes one step"),
+        Step(SERVER, "nodes.framework.simulation.actuation:Actuation.accept", "one commander for each actuator"),
+        Step(SERVER, "nodes.framework.simulation.actuation:Actuation.drive", "limits; servos; efforts"),
         Step(CORE, "sim_core.simulation.simulation:Simulation.advance", "calls the stepper's compiled loop"),
         Step(CORE, "sim_core.integrators.methods.runge_kutta:explicit_step", "the stages of one step"),
         Step(CORE, "sim_core.integrators.step:accelerate", "U, then the kernel by its address"),
@@ -77,10 +83,10 @@ STATE = Walk(
     (
         Step(CORE, "sim_core.integrators.step:end_step", "a finished step; events; violations"),
         Step(CORE, "sim_core.monitoring.readings:Readings", "joints, energy, outputs in one buffer"),
-        Step(SERVER, "nodes.simulation.robot:RobotSimulation.step", "at rate_hz: a state is due"),
-        Step(SERVER, "nodes.simulation.payload:Payload.stamped", "numbers into encoded bytes"),
-        Step(SERVER, "nodes.transport.bus:Publisher.send", "XPUB; waits for no subscriber"),
-        Step(VIEWER, "nodes.client:Client.stream", "subscribes and decodes"),
+        Step(SERVER, "nodes.framework.simulation.robot:RobotSimulation.step", "at rate_hz: a state is due"),
+        Step(SERVER, "nodes.framework.simulation.payload:Payload.stamped", "numbers into encoded bytes"),
+        Step(SERVER, "nodes.framework.transport.bus:Publisher.send", "XPUB; waits for no subscriber"),
+        Step(VIEWER, "nodes.framework.client:Client.stream", "subscribes and decodes"),
         Step(VIEWER, "viewer.data.live:LiveFeed", "a thread of its own"),
         Step(VIEWER, "viewer.data.live_store:LiveStore.add", "rows of numbers by topic"),
         Step(VIEWER, "viewer.window.run_window:RunWindow.refresh", "curves and bodies, each frame"),
@@ -91,16 +97,16 @@ KEY = Walk(
     "launch_key_to_effect",
     "From a launch key to its effect",
     (
-        Step(COMMAND_LINE, "nodes.plan.files.file:load_plan", "TOML, then --set"),
-        Step(COMMAND_LINE, "nodes.plan.launch_plan:SimPlan", "a field for each key: type, default"),
-        Step(COMMAND_LINE, "nodes.plan.checks:check_plan", "names, numbers, classes, parameters"),
-        Step(COMMAND_LINE, "nodes.plan.launch_plan:save_plan", "the whole plan as JSON"),
-        Step(COMMAND_LINE, "nodes.launching.supervisor:Supervisor.start", "a process for each node"),
-        Step(FORK_SERVER, "nodes.launching.fork_server:ForkServer.start", "a copy with all modules imported"),
-        Step(CHILD, "nodes.launching.process:run_node", "reads the plan"),
-        Step(CHILD, "nodes.simulation.robot:RobotSimulation", "step_ms, stepper, robot: a Simulation"),
-        Step(CHILD, "nodes.hosting.hosted:HostedNode", "params: the node's Params"),
-        Step(CHILD, "nodes.simulation.event_loop:SimHost.run", "mode, speed, deadline, cpu: the loop"),
+        Step(COMMAND_LINE, "nodes.framework.plan.files.file:load_plan", "TOML, then --set"),
+        Step(COMMAND_LINE, "nodes.framework.plan.launch_plan:SimPlan", "a field for each key: type, default"),
+        Step(COMMAND_LINE, "nodes.framework.plan.checks:check_plan", "names, numbers, classes, parameters"),
+        Step(COMMAND_LINE, "nodes.framework.plan.launch_plan:save_plan", "the whole plan as JSON"),
+        Step(COMMAND_LINE, "nodes.framework.launching.supervisor:Supervisor.start", "a process for each node"),
+        Step(FORK_SERVER, "nodes.framework.launching.fork_server:ForkServer.start", "a copy with all modules imported"),
+        Step(CHILD, "nodes.framework.launching.process:run_node", "reads the plan"),
+        Step(CHILD, "nodes.framework.simulation.robot:RobotSimulation", "step_ms, stepper, robot: a Simulation"),
+        Step(CHILD, "nodes.framework.hosting.hosted:HostedNode", "params: the node's Params"),
+        Step(CHILD, "nodes.framework.simulation.event_loop:SimHost.run", "mode, speed, deadline, cpu: the loop"),
     ),
 )
 WALKS = (COMMAND, CONSTRAINT, STATE, KEY)

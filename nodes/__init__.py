@@ -1,4 +1,7 @@
-"""Nodes, messages, transport and command line. `nodes.Node`, `nodes.messages` and `nodes.client` load on first use."""
+"""Nodes, their framework, and the command line. `armswing` has the names for users.
+
+`nodes.Node`, `nodes.Context`, `nodes.messages` and `nodes.client` are the names of version 0.1, loaded on first use.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nodes import client as client
-    from nodes import messages as messages
     from nodes.node import Context as Context
     from nodes.node import Node as Node
 
-_HOMES = {"Context": "nodes.node", "Node": "nodes.node"}
-_MODULES = {"messages": "nodes.messages", "client": "nodes.client"}
-__all__ = sorted([*_HOMES, *_MODULES])
+__all__ = ["Context", "Node", "client", "messages"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(_MODULES[name])
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"nodes has no {name!r}; it has {', '.join(__all__)}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in ("client", "messages"):
+        return importlib.import_module(f"nodes.{name}")
+    return getattr(importlib.import_module("nodes.node"), name)
 
 
 def __dir__() -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from nodes.framework.messages import Event, Message, PeerClock, Status
 from nodes.hil.clocks.track import ClockTracks
-from nodes.messages import Event, Message, PeerClock, Status
 from nodes.node import Context, Node, Outgoing
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from nodes.framework.messages import Message, RobotState
+from nodes.framework.plan.launch_plan import Plan, SimPlan
 from nodes.hil.emulation.board import Board, BoardParams, require_drivable
 from nodes.hil.emulation.serial_port import require_realtime, usual_port
-from nodes.messages import Message, RobotState
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.launch_plan import Plan, SimPlan
 from robots.charmie.parameters import read_parameters
 
 MOST_BYTES = 4096

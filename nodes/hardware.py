@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from nodes.framework.messages import JointCommand, Message, RobotState
+from nodes.framework.plan.launch_plan import Plan
 from nodes.hil.clocks.host_time import HostTime
 from nodes.hil.emulation.plant import Plant, PlantPerturbation, mechanism_of, spread
 from nodes.hil.emulation.sensors import Sensing, Sensors
-from nodes.messages import JointCommand, Message, RobotState
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.launch_plan import Plan
 
 STATE = (
     "_refused", "_commands", "_host", "_switched_on", "_first_state", "_origin", "_has_started", "_received",

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from nodes.framework.messages import Description, Event, JointCommand, Message, PeerClock, RobotState, Verdict
+from nodes.framework.plan.key_checks import convert, suggestion
+from nodes.framework.plan.launch_plan import NodePlan
+from nodes.framework.plan.loading import load_class
 from nodes.guard.limits import GuardParams
 from nodes.hil.alignment.missing import LONGEST_S, missing_states
 from nodes.hil.alignment.streams import Gap
 from nodes.hil.clocks.track import ClockTracks
-from nodes.messages import Description, Event, JointCommand, Message, PeerClock, RobotState, Verdict
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.key_checks import convert, suggestion
-from nodes.plan.launch_plan import NodePlan
-from nodes.plan.loading import load_class
 from robots.registry import build
 from sim_core.support.suggestion import did_you_mean
 
 if TYPE_CHECKING:
-    from nodes.plan.launch_plan import Plan
+    from nodes.framework.plan.launch_plan import Plan
 
 SETTLE_S = 1.0  # time at rest before the first motion
 HOLD_S = 0.3  # time at rest at the end of each motion

@@ -7,15 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from nodes.guard.stop_log import GuardActions
-from nodes.hil.alignment.comparison import FEWEST_REGULAR, REGULAR_S
-from nodes.hil.alignment.live import JointSums
-from nodes.hil.alignment.missing import MissingStates
-from nodes.hil.alignment.stamps import LiveAlignment
-from nodes.hil.prediction.measured_poses import MeasuredPoses
-from nodes.hil.prediction.predicting import Judged, LivePrediction
-from nodes.hil.report.limits import Limits, angle_text, excess_text
-from nodes.messages import (
+from nodes.framework.messages import (
     BodyPoses,
     Description,
     Event,
@@ -26,10 +18,18 @@ from nodes.messages import (
     RobotState,
     Verdict,
 )
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.plan.launch_plan import Plan
+from nodes.framework.plan.loading import load_class
+from nodes.guard.stop_log import GuardActions
+from nodes.hil.alignment.comparison import FEWEST_REGULAR, REGULAR_S
+from nodes.hil.alignment.live import JointSums
+from nodes.hil.alignment.missing import MissingStates
+from nodes.hil.alignment.stamps import LiveAlignment
+from nodes.hil.prediction.measured_poses import MeasuredPoses
+from nodes.hil.prediction.predicting import Judged, LivePrediction
+from nodes.hil.report.limits import Limits, angle_text, excess_text
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.key_checks import PlanError
-from nodes.plan.launch_plan import Plan
-from nodes.plan.loading import load_class
 
 MOST_LEFT_OUT = 0.02  # with a clock that jumped: a larger share of unpaired states makes the verdict "not certain"
 NOTHING = "nothing was measured: no message on `measured_state` arrived"

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from nodes.messages import Message, PeerClock, Verdict
-from nodes.messages.plotting import PlottedValues
+from nodes.framework.messages import Message, PeerClock, Verdict
+from nodes.framework.messages.plotting import PlottedValues
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy as np
 
-    from nodes.plan.launch_plan import Plan, SimPlan
+    from nodes.framework.plan.launch_plan import Plan, SimPlan
 
 STOPPED = {"guard": "guard stopped", "estop": "emergency stop"}  # {GuardStops.by: first words of a status's `detail`}
 WAITS_FOR = "waits for"  # first words of `detail` in the status of a node whose `waits_for` is not empty

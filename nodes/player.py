@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from nodes.messages import JointCommand, Message
-from nodes.messages.topics import ROBOT_TOPICS
+from nodes.framework.messages import JointCommand, Message
+from nodes.framework.messages.topics import ROBOT_TOPICS
+from nodes.framework.recording.reader import RecordingError, RecordingFile
+from nodes.framework.recording.runs import RunCutter
 from nodes.node import Context, Node, Outgoing
-from nodes.recording.reader import RecordingError, RecordingFile
-from nodes.recording.runs import RunCutter
 from sim_core.tables import Range
 
 

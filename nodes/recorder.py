@@ -12,15 +12,15 @@ from typing import Annotated, Any
 
 import msgspec
 
-from nodes.messages import JointCommand, Message, RobotState, Verdict
-from nodes.messages.codec import AnyMessage
-from nodes.messages.topics import lookup
+from nodes.framework.messages import JointCommand, Message, RobotState, Verdict
+from nodes.framework.messages.codec import AnyMessage
+from nodes.framework.messages.topics import lookup
+from nodes.framework.plan.launch_plan import Plan
+from nodes.framework.plan.loading import PACKAGE_ROOT, load_class
+from nodes.framework.recording.integrity.search import is_replaceable
+from nodes.framework.recording.lock import FileInUseError, require_unlocked
+from nodes.framework.recording.writer import Missing, RecordingWriter, keep_unfinished
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.launch_plan import Plan
-from nodes.plan.loading import PACKAGE_ROOT, load_class
-from nodes.recording.integrity.search import is_replaceable
-from nodes.recording.lock import FileInUseError, require_unlocked
-from nodes.recording.writer import Missing, RecordingWriter, keep_unfinished
 from robots.files import is_reference, split
 from sim_core.tables import Range
 

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from nodes.framework.messages import Encoders, JointCommand, Message, RobotState, Verdict
+from nodes.framework.plan.launch_plan import Plan
 from nodes.hil.emulation.board import tilt_of, torso_of
 from nodes.hil.emulation.odometry import JOINTS, BoardClock, Odometry
 from nodes.hil.emulation.serial_line import line_time
 from nodes.hil.emulation.serial_port import require_realtime, usual_port
-from nodes.messages import Encoders, JointCommand, Message, RobotState, Verdict
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.launch_plan import Plan
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
 from robots.charmie.serial_frames import (

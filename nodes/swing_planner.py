@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.messages import Message, RobotState, SwingPlan, SwingProgress
+from nodes.framework.messages import Message, RobotState, SwingPlan, SwingProgress
+from nodes.framework.plan.launch_plan import Plan
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.launch_plan import Plan
 from nodes.planning.brachiation.limits import check_gait, check_hanging, check_limit, check_line, end_of_line
 from nodes.planning.brachiation.planner_model import limit_of, planner_model_of
 from nodes.planning.brachiation.supervisor import HANDS, Gait, Hand, Measured, Swing, SwingSupervisor, elbow_of_robot

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from nodes.messages import Description, JointReference, Message, RobotState
+from nodes.framework.messages import Description, JointReference, Message, RobotState
+from nodes.framework.plan.key_checks import suggestion
+from nodes.framework.plan.launch_plan import Plan
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.key_checks import suggestion
-from nodes.plan.launch_plan import Plan
 from nodes.planning.profiles import Curve, acceleration_segments, minimum_jerk, quintic, sine, steps, trapezoidal
 from nodes.planning.reachability import check_reach, too_fast, undriven
 from nodes.planning.via_points import ANGLES, LATEST_S, ROWS, UNITS, ViaPoints, read_via_points

@@ -61,7 +61,7 @@ def test_a_name_of_version_0_1_is_the_public_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", NODES)
 def test_a_shipped_node_is_named_by_its_file_of_version_0_1(name: str) -> None:
-    from nodes.plan.loading import load_class
+    from nodes.framework.plan.loading import load_class
 
     assert load_class(f"nodes/{name}").__name__ == name.rpartition(":")[2]
 

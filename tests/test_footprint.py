@@ -92,10 +92,10 @@ def test_every_package_of_an_extra_is_named_with_it_where_it_is_missing() -> Non
 def test_no_node_and_no_process_of_a_launch_imports_what_draws() -> None:
     modules = [".".join(path.with_suffix("").parts) for path in NODES]
     modules += [
-        "nodes.launching.process",
-        "nodes.hosting.runner",
-        "nodes.simulation.event_loop",
-        "nodes.launching.launch",
+        "nodes.framework.launching.process",
+        "nodes.framework.hosting.runner",
+        "nodes.framework.simulation.event_loop",
+        "nodes.framework.launching.launch",
     ]
     loaded = imported("; ".join(f"import {module}" for module in modules))
     assert "zmq" in loaded
@@ -104,11 +104,14 @@ def test_no_node_and_no_process_of_a_launch_imports_what_draws() -> None:
 
 @pytest.mark.parametrize("module", ["nodes.controllers.pd", "nodes.controllers.swing_up", "nodes.trajectory"])
 def test_a_node_without_a_model_imports_no_compiler(module: str) -> None:
-    loaded = imported(f"import nodes.launching.process, nodes.hosting.runner, nodes.plan.loading, {module}")
+    loaded = imported(
+        "import nodes.framework.launching.process, nodes.framework.hosting.runner, nodes.framework.plan.loading\n"
+        f"import {module}"
+    )
     assert not loaded & set(COMPILERS)
 
 
 @pytest.mark.parametrize("module", ["nodes.controllers.computed_torque", "nodes.controllers.gravity_pd"])
 def test_a_controller_with_a_model_imports_no_compiler_before_it_builds_one(module: str) -> None:
-    loaded = imported(f"import nodes.launching.process, nodes.hosting.runner, {module}")
+    loaded = imported(f"import nodes.framework.launching.process, nodes.framework.hosting.runner, {module}")
     assert not loaded & set(COMPILERS)

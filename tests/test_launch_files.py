@@ -18,8 +18,8 @@ import numpy as np
 import psutil
 import pytest
 
-from nodes.client import read_recording
-from nodes.plan.files.file import load_plan
+from nodes.framework.client import read_recording
+from nodes.framework.plan.files.file import load_plan
 from robots.registry import build
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from nodes.client import Client, NotLiveError, read_recording
+from nodes.framework.client import Client, NotLiveError, read_recording
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = "casadi llvmlite numba numpy scipy skfuzzy networkx pyqtgraph PyQt5 matplotlib jinja2 serial foxglove"
@@ -137,9 +137,9 @@ def test_a_further_hosts_launch_checks_its_own_nodes_without_what_the_extras_ins
     (desk.folder / "plan.toml").write_text(PLAN)
     program = """
 import json
-from nodes.launching.hosts import host_launch
-from nodes.launching.hosts.remote_nodes import digests
-from nodes.plan.files.file import load_plan
+from nodes.framework.launching.hosts import host_launch
+from nodes.framework.launching.hosts.remote_nodes import digests
+from nodes.framework.plan.files.file import load_plan
 plan = load_plan("plan.toml", host="robot")
 print(json.dumps([[node.name for node in plan.nodes_on("robot")], digests(plan)]))
 """

@@ -62,7 +62,7 @@ def test_the_wheel_holds_the_files_of_its_packages_and_the_launch_files_and_noth
     expected = {f"armswing/share/{name}" if name.startswith("launch/") else name for name in there}
     new = {name for name in content(built[0]) - expected if name.endswith((".py", ".toml"))}  # not committed yet
     assert content(built[0]) - new == expected
-    assert {"armswing/share/launch/gibbon_cable.toml", "nodes/c_client/armswing_client.h"} <= expected
+    assert {"armswing/share/launch/gibbon_cable.toml", "nodes/framework/c_client/armswing_client.h"} <= expected
 
 
 def test_the_source_distribution_has_no_tests_and_builds_the_same_wheel(

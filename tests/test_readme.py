@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.client import read_recording
-from nodes.messages import RobotState
-from nodes.plan.files.file import load_plan
-from nodes.recording.reader import RecordingWriter
+from nodes.framework.client import read_recording
+from nodes.framework.messages import RobotState
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.recording.reader import RecordingWriter
 from sim_core.analysis.comparison import every_stabilizer
 from sim_core.stabilization.stabilizers import Baumgarte
 from sim_core.system import assemble

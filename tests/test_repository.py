@@ -127,7 +127,7 @@ def test_launch_and_tests_are_no_packages() -> None:
 
 @pytest.mark.parametrize("file", LAUNCH_FILES, ids=lambda file: file.stem)
 def test_every_launch_file_is_a_right_plan(file: Path) -> None:
-    from nodes.plan.files.file import load_plan
+    from nodes.framework.plan.files.file import load_plan
 
     plan = load_plan(file)
     assert plan.sim.robot
@@ -154,7 +154,7 @@ def test_every_library_is_pinned_to_the_version_of_the_tests() -> None:
 
 def test_importing_nodes_pulls_in_nothing_heavy() -> None:
     program = (
-        "import sys; import nodes.node, nodes.plan.launch_plan, nodes.messages, nodes.trajectory;"
+        "import sys; import nodes.node, nodes.framework.plan.launch_plan, nodes.framework.messages, nodes.trajectory;"
         "print(sorted({'numba', 'casadi', 'scipy', 'llvmlite', 'PyQt5'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)

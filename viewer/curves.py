@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from nodes.messages import Description
+from nodes.framework.messages import Description
 from viewer.layout import Curve
 
 REFERENCE = " (reference)"  # end of the name of a reference's curve

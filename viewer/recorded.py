@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nodes.recording.reader import Recording, read_recording
+from nodes.framework.recording.reader import Recording, read_recording
 from viewer.data.signals import Signals, diverged_text, from_recording
 from viewer.panels import check_curves, choose_fields
 

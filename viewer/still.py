@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Polygon
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from nodes.recording.new_file import NotWrittenError, new_file
+from nodes.framework.recording.new_file import NotWrittenError, new_file
 from viewer import palette
 from viewer.curves import Styled, styled
 from viewer.data.live import gathered

@@ -16,7 +16,7 @@ def main() -> None:
     arguments = sys.argv[1:]
     try:
         if arguments[:1] == ["launch"] and len(arguments) > 1 and PRINTS.isdisjoint(arguments):
-            from nodes.launching.fork_server import start_fork_server  # other commands need no fork server
+            from nodes.framework.launching.fork_server import start_fork_server  # other commands need no fork server
 
             start_fork_server()  # first, as the processes of nodes are copies of this process
         from nodes.cli.application import run  # after the fork server, which needs none of it

@@ -17,7 +17,7 @@ import typer
 
 from nodes.cli.commands import MODULES, add_commands, add_summaries
 from nodes.cli.terminal import warn
-from nodes.recording.integrity.warning import RecordingWarning
+from nodes.framework.recording.integrity.warning import RecordingWarning
 from sim_core.support.extras import install_hint, missing_extra
 
 # Errors of a disk that is full or not writable, in any command.

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from nodes.framework.launching.summary import seconds_text
+from nodes.framework.messages import Message, PeerClock
+from nodes.framework.messages.codec import encode
+from nodes.framework.transport.service import ServiceError
 from nodes.hil.clocks.track import ClockTrack
-from nodes.launching.summary import seconds_text
-from nodes.messages import Message, PeerClock
-from nodes.messages.codec import encode
-from nodes.transport.service import ServiceError
 
 WINDOW = 10_000
 

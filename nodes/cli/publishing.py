@@ -13,19 +13,19 @@ import msgspec
 import zmq
 
 from nodes.cli.terminal import InputError, UnavailableError
-from nodes.client import Client, NotLiveError
-from nodes.messages import BodyPoses, Event, JointCommand, Message, PlotValues, RobotState
-from nodes.messages.codec import WireError, encode
-from nodes.messages.stamp import is_stamped
-from nodes.messages.topics import ROBOT_TOPICS, known_topics, lookup
-from nodes.plan.key_checks import choices
-from nodes.transport.bus import Publisher, Subscriber
-from nodes.transport.domain import ipc_endpoint
-from nodes.transport.host_config import read_host_config
-from nodes.transport.ownership import message_refusal
-from nodes.transport.registry import NodeEntry, NotGranted
-from nodes.transport.registry_link import RegistryLink
-from nodes.transport.sockets import AddressError
+from nodes.framework.client import Client, NotLiveError
+from nodes.framework.messages import BodyPoses, Event, JointCommand, Message, PlotValues, RobotState
+from nodes.framework.messages.codec import WireError, encode
+from nodes.framework.messages.stamp import is_stamped
+from nodes.framework.messages.topics import ROBOT_TOPICS, known_topics, lookup
+from nodes.framework.plan.key_checks import choices
+from nodes.framework.transport.bus import Publisher, Subscriber
+from nodes.framework.transport.domain import ipc_endpoint
+from nodes.framework.transport.host_config import read_host_config
+from nodes.framework.transport.ownership import message_refusal
+from nodes.framework.transport.registry import NodeEntry, NotGranted
+from nodes.framework.transport.registry_link import RegistryLink
+from nodes.framework.transport.sockets import AddressError
 from sim_core.support.suggestion import did_you_mean
 from sim_core.tables import misfit
 

@@ -15,9 +15,9 @@ import msgspec
 import numpy as np
 
 from nodes.controllers.take_over import TakeOver
-from nodes.messages import Event, JointCommand, Message, RobotState, SwingPlan, SwingProgress
+from nodes.framework.messages import Event, JointCommand, Message, RobotState, SwingPlan, SwingProgress
+from nodes.framework.plan.launch_plan import Plan
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.launch_plan import Plan
 from nodes.planning.brachiation.limits import check_hanging, check_limit
 from robots.registry import build
 

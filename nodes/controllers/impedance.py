@@ -11,7 +11,7 @@ import numpy as np
 
 from nodes.controllers.model import ModelController, ModelOfRobot, ModelParams, for_each
 from nodes.controllers.tracking import Vector
-from nodes.plan.launch_plan import Plan
+from nodes.framework.plan.launch_plan import Plan
 from sim_core.errors import UnknownName
 from sim_core.inverse import DrivenDynamics
 from sim_core.mechanism import PointOutput

@@ -12,10 +12,10 @@ import numpy as np
 
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
-from nodes.messages import Event, JointCommand, JointReference, Message, RobotState
+from nodes.framework.messages import Event, JointCommand, JointReference, Message, RobotState
+from nodes.framework.plan.key_checks import PlanError, suggestion
+from nodes.framework.plan.launch_plan import Plan
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.key_checks import PlanError, suggestion
-from nodes.plan.launch_plan import Plan
 from robots.registry import build, with_joint_coordinates
 from robots.smoothing import without_bristles
 from sim_core.inverse import DrivenDynamics

@@ -10,9 +10,9 @@ import numpy as np
 
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError
-from nodes.messages import Encoders, Event, JointCommand, JointReference, Message, RobotState, Twist
+from nodes.framework.messages import Encoders, Event, JointCommand, JointReference, Message, RobotState, Twist
+from nodes.framework.plan.launch_plan import Plan
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.launch_plan import Plan
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints
-from nodes.messages import Event, JointCommand, JointReference, Message, RobotState
+from nodes.framework.messages import Event, JointCommand, JointReference, Message, RobotState
+from nodes.framework.plan.launch_plan import Plan
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.launch_plan import Plan
 
 
 class JointPDParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -9,9 +9,9 @@ import numpy as np
 
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints, Targets, TrackingError, Vector
-from nodes.messages import Description, Event, JointCommand, JointReference, Message, RobotState
+from nodes.framework.messages import Description, Event, JointCommand, JointReference, Message, RobotState
+from nodes.framework.plan.launch_plan import Plan
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.launch_plan import Plan
 
 
 class JointPositionParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -15,7 +15,7 @@ import numpy as np
 from nodes.controllers.riccati import lqr_gain
 from nodes.controllers.take_over import TakeOver
 from nodes.controllers.tracking import ExpectedJoints
-from nodes.messages import Event, JointCommand, JointReference, Message, RobotState
+from nodes.framework.messages import Event, JointCommand, JointReference, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 from sim_core.tables import Range
 

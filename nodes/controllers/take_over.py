@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from nodes.controllers.tracking import Vector
-from nodes.messages import Event, RobotState
+from nodes.framework.messages import Event, RobotState
 from nodes.node import Context
 
 FADE_S = 0.2  # duration of the fade in simulation time

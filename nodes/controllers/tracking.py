@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.messages import JointReference, RobotState
+from nodes.framework.messages import JointReference, RobotState
 from nodes.node import Context
 
 Vector = NDArray[np.float64]

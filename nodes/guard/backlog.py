@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from nodes.framework.messages import JointCommand
 from nodes.guard.limits import GuardParams
-from nodes.messages import JointCommand
 
 AFTERWARDS_NS = 1_000_000_000  # time in which commands of a backlog arrive
 

@@ -29,11 +29,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nodes.framework.messages.protocol import NOTHING_STOPPED, RELEASED
 from nodes.guard.limits import GuardParams, Vector, envelope_of
 from nodes.guard.motor_commands import MODES, NONE, POSITION, VELOCITY, Guarded, MotorCommands
 from nodes.guard.setpoints import HOLD_S
 from nodes.guard.stopping_distance import violation
-from nodes.messages.protocol import NOTHING_STOPPED, RELEASED
 
 AGAIN_S = 1.0  # time between two reports of one limit of one joint, s
 STATE = (

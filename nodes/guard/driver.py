@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from nodes.framework.messages import Enable, Event, JointCommand, Message, RobotState
 from nodes.guard.backlog import Backlog
 from nodes.guard.command_guard import CommandGuard
 from nodes.guard.limits import GuardParams
 from nodes.guard.motor_commands import Guarded
 from nodes.guard.node import check_params, event_of, switch_state
-from nodes.messages import Enable, Event, JointCommand, Message, RobotState
 from nodes.node import Node
 
 if TYPE_CHECKING:
-    from nodes.plan.launch_plan import Plan
+    from nodes.framework.plan.launch_plan import Plan
 
 EMERGENCY = "emergency stop"  # reason of an emergency stop for which none is known
 

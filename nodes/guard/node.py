@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from nodes.framework.messages import Description, Enable, Event, JointCommand, Message, RobotState
 from nodes.guard.backlog import Backlog
 from nodes.guard.command_guard import CommandGuard, Intervention
 from nodes.guard.limits import GuardParams, missing_joint
 from nodes.guard.motor_commands import Guarded
-from nodes.messages import Description, Enable, Event, JointCommand, Message, RobotState
 from nodes.node import Context, Node, Outgoing
 
 if TYPE_CHECKING:
-    from nodes.plan.launch_plan import Plan
+    from nodes.framework.plan.launch_plan import Plan
 
 
 def check_params(params: GuardParams, plan: Plan) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from nodes.messages import Event, GuardStops
+from nodes.framework.messages import Event, GuardStops
 
 CONTROLLED_STOP = ": controlled stop"  # end of the line of a guard's event
 # {kind of event: value of GuardStops.by}

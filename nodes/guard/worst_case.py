@@ -43,7 +43,7 @@ from sim_core.mechanism import JointRelation
 from sim_core.mobility import dynamics_at
 
 if TYPE_CHECKING:
-    from nodes.plan.launch_plan import Plan
+    from nodes.framework.plan.launch_plan import Plan
     from sim_core.mechanism import Mechanism
 
 MASS = 0.2  # largest relative error of the masses

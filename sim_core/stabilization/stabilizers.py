@@ -237,7 +237,7 @@ class FuzzyPaper(Stabilizer):
     evaluated at every stage of a step. The inputs of the FLC are clamped to [-1, 1]. Rows of nonholonomic constraints
     use the five rules of the single input Kd Phidot (FLC-SISO), with the same Kd and Ku. [NadaBayoumi2024, secs. 4, 5]
     The default fuzzy sets are set III (Gaussian), with the product as AND; the default scalings Kp, Kd, Ku are those of
-    [NadaBayoumi2024]. nodes/studies/framework/scalings.py registers the controllers of both papers by name.
+    [NadaBayoumi2024]. nodes/research/studies/framework/scalings.py registers the controllers of both papers by name.
     """
 
     name: ClassVar[str] = "fuzzy_paper"

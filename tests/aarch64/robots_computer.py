@@ -20,7 +20,7 @@ from subprocess import PIPE, STDOUT
 import numpy as np
 import pytest
 
-from nodes.client import Recording, read_recording
+from nodes.framework.client import Recording, read_recording
 from tests.aarch64.computer import ROOT, Computer, made
 
 pytestmark = pytest.mark.timeout(900)

@@ -23,9 +23,9 @@ from typing import Any
 
 import msgspec
 
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
-from nodes.simulation.compose import compose
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.simulation.compose import compose
 
 LOCKSTEP = ["sim.mode='lockstep'"]
 ROOT = Path(__file__).resolve().parents[2]

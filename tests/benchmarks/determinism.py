@@ -22,8 +22,8 @@ from pathlib import Path
 
 import msgspec
 
-from nodes.plan.files.file import load_plan
-from nodes.simulation.compose import compose
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.simulation.compose import compose
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTROLLED = ROOT / "launch" / "rotary_pendulum_lockstep.toml"

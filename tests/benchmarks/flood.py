@@ -32,9 +32,9 @@ def publisher(folder: str, is_filtered: bool, seconds: float) -> None:
     """Publish for some seconds after the first; print the processor time, and the rejected connections."""
     import zmq
 
-    from nodes.messages import Status
-    from nodes.transport.bus import Publisher
-    from nodes.transport.security import authenticator, gate, keys
+    from nodes.framework.messages import Status
+    from nodes.framework.transport.bus import Publisher
+    from nodes.framework.transport.security import authenticator, gate, keys
 
     if not is_filtered:
         gate.block = lambda listener, addresses: None

@@ -21,10 +21,10 @@ from typing import Any
 
 from bars import at_most
 
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan, save_plan
-from nodes.transport.domain import domain_folder
-from nodes.transport.registry import Registry, RegistryClient
-from nodes.transport.service import ServiceClient
+from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan, save_plan
+from nodes.framework.transport.domain import domain_folder
+from nodes.framework.transport.registry import Registry, RegistryClient
+from nodes.framework.transport.service import ServiceClient
 
 REPEATS = 5
 DEADLINE_S = 120.0
@@ -52,7 +52,7 @@ CASES = {
 
 def process(file: Path, node: str) -> subprocess.Popen[bytes]:
     """The process of one node of the plan."""
-    command = [sys.executable, "-P", "-m", "nodes.launching.process", "--plan", str(file), "--node", node]
+    command = [sys.executable, "-P", "-m", "nodes.framework.launching.process", "--plan", str(file), "--node", node]
     return subprocess.Popen(command, stderr=subprocess.PIPE)
 
 

@@ -36,7 +36,7 @@ def figures(who: str, seqs: list[int], latencies_ns: list[int]) -> str:
 
 def plain(seconds: float) -> str:
     """Figures of a client of the launch."""
-    from nodes.client import Client
+    from nodes.framework.client import Client
 
     seqs, latencies, end = [], [], float("inf")
     with Client() as client:

@@ -19,9 +19,9 @@ from typing import Any
 
 from bars import at_most
 
-from nodes.messages import JointCommand
-from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.simulation.server import SimServer
+from nodes.framework.messages import JointCommand
+from nodes.framework.plan.launch_plan import Plan, SimPlan
+from nodes.framework.simulation.server import SimServer
 from robots.registry import build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble

@@ -24,10 +24,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.simulation.compose import compose
 from nodes.hil.report.reading import read_case
 from nodes.hil.report.verdict import Compared, Verdict, limits_of
-from nodes.plan.files.file import load_plan
-from nodes.simulation.compose import compose
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [] if str(ROOT) in sys.path else [str(ROOT)]

@@ -137,8 +137,8 @@ def run(hostile: bool, seconds: float) -> dict[str, Any]:
         environment = {**os.environ, "XDG_RUNTIME_DIR": name, "XDG_CONFIG_HOME": f"{name}/config"}
         environment.pop("ARMSWING_DOMAIN", None)
         os.environ.update(environment)
-        from nodes.client import Client, NotLiveError
-        from nodes.transport.security import allow_list, keys
+        from nodes.framework.client import Client, NotLiveError
+        from nodes.framework.transport.security import allow_list, keys
 
         keys.make_key("desk")
         public, secret = (zmq.utils.z85.decode(half).hex() for half in zmq.curve_keypair())

@@ -72,9 +72,9 @@ def launch_file(folder: Path, rate_hz: float) -> Path:
 @contextmanager
 def launched(rate_hz: float) -> Iterator[Path]:
     """Context manager of a running launch: yields its folder, and sets XDG_RUNTIME_DIR of this process to it."""
-    from nodes.client import Client, NotLiveError, UnknownNameError
-    from nodes.transport.registry import RegistryError
-    from nodes.transport.service import ServiceError
+    from nodes.framework.client import Client, NotLiveError, UnknownNameError
+    from nodes.framework.transport.registry import RegistryError
+    from nodes.framework.transport.service import ServiceError
 
     folder = Path(tempfile.mkdtemp(prefix="as"))  # short: ipc paths have a limit
     before = os.environ.get("XDG_RUNTIME_DIR")

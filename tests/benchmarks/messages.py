@@ -27,15 +27,15 @@ from typing import Any
 import zmq
 from bars import Paired, alternate, at_least, at_most
 
-from nodes.hosting.timing.clock import Durations, Pacer, tighten_timer_slack
-from nodes.messages import JointCommand, RobotState
-from nodes.messages.codec import decode, encode
+from nodes.framework.hosting.timing.clock import Durations, Pacer, tighten_timer_slack
+from nodes.framework.messages import JointCommand, RobotState
+from nodes.framework.messages.codec import decode, encode
+from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan, save_plan
+from nodes.framework.simulation.compose import compose
+from nodes.framework.transport.domain import domain_folder
+from nodes.framework.transport.registry import NodeEntry, Registry, RegistryClient
+from nodes.framework.transport.service import ServiceClient
 from nodes.node import Node
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan, save_plan
-from nodes.simulation.compose import compose
-from nodes.transport.domain import domain_folder
-from nodes.transport.registry import NodeEntry, Registry, RegistryClient
-from nodes.transport.service import ServiceClient
 
 ROBOT = "rotary_pendulum"
 STATE, COMMAND = f"{ROBOT}/state", f"{ROBOT}/command"
@@ -91,7 +91,7 @@ def running(plan: Plan) -> Iterator[ServiceClient]:
     with Registry(plan.domain), RegistryClient(plan.domain) as client:
         file = domain_folder(plan.domain) / "plan.json"
         save_plan(plan, file)
-        command = [sys.executable, "-P", "-m", "nodes.launching.process", "--plan", str(file), "--node"]
+        command = [sys.executable, "-P", "-m", "nodes.framework.launching.process", "--plan", str(file), "--node"]
         names = ["sim", *(node.name for node in plan.nodes)]
         processes = []
         try:

@@ -23,7 +23,7 @@ import zmq
 from bars import NOT_MEASURED, alternate, at_most
 from messages import answer, round_trips
 
-from nodes.transport.security import allow_list, curve
+from nodes.framework.transport.security import allow_list, curve
 
 HERE = Path(__file__).resolve()
 PAIRS, PLAIN, SECONDS = 12, 3, 1.0

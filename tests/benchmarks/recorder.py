@@ -24,11 +24,11 @@ import numpy as np
 from bars import at_least
 from mcap.writer import CompressionType, Writer
 
-from nodes.messages import RobotState
-from nodes.messages.codec import decode, encode
+from nodes.framework.messages import RobotState
+from nodes.framework.messages.codec import decode, encode
+from nodes.framework.recording.reader import RecordingWriter, read_recording
 from nodes.node import Context
 from nodes.recorder import Recorder
-from nodes.recording.reader import RecordingWriter, read_recording
 from robots import build
 
 MESSAGES = 30_000

@@ -23,9 +23,9 @@ from typing import Any
 import zmq
 from bars import at_most
 
-from nodes.hosting.timing.clock import tighten_timer_slack
-from nodes.launching.launch import launch_plan
-from nodes.plan.files.file import load_plan
+from nodes.framework.hosting.timing.clock import tighten_timer_slack
+from nodes.framework.launching.launch import launch_plan
+from nodes.framework.plan.files.file import load_plan
 
 LAUNCHES = ("charmie_pick", "charmie_validation", "gibbon_cable")
 FOLDER = Path(__file__).resolve().parents[2] / "launch"

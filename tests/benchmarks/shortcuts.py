@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from nodes.messages import Message, RobotState
-from nodes.messages.codec import encode
-from nodes.simulation.payload import state_payload
+from nodes.framework.messages import Message, RobotState
+from nodes.framework.messages.codec import encode
+from nodes.framework.simulation.payload import state_payload
 from robots.registry import build
 from sim_core.kernels.bound import pointer_table
 from sim_core.simulation import Simulation

@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from nodes.plan.files.file import load_plan
-from nodes.recording.reader import RecordingFile
-from nodes.simulation.compose import Composition
-from nodes.simulation.server import SimServer
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.recording.reader import RecordingFile
+from nodes.framework.simulation.compose import Composition
+from nodes.framework.simulation.server import SimServer
 
 LAUNCH = Path(__file__).parents[2] / "launch"
 LAUNCHES = {  # launch file, simulated seconds

@@ -28,7 +28,7 @@ SECONDS, SETTLE_S = 20.0, 5.0
 
 def run(with_window: bool, seconds: float) -> tuple[float, float]:
     """(p50, p99) of the step time of one run, s."""
-    from nodes.client import Client
+    from nodes.framework.client import Client
 
     with launched(RATE_HZ) as folder:
         window = Window(folder, SETTLE_S, seconds + SETTLE_S) if with_window else None

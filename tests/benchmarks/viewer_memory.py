@@ -38,7 +38,7 @@ def resident_mb(pid: int) -> float:
 
 def measure(seconds: float) -> dict[str, list[tuple[float, float]]]:
     """{process: (time s, resident memory MB) of each reading}."""
-    from nodes.client import Client
+    from nodes.framework.client import Client
 
     with launched(RATE_HZ) as folder:
         with Client() as client:

@@ -35,8 +35,8 @@ DESTROYED = 60_000  # bytes
 
 def record(path: Path, seconds: float) -> None:
     """Record the rotary pendulum in lockstep, with a hole in the middle."""
-    from nodes.plan.files.file import load_plan
-    from nodes.simulation.compose import Composition
+    from nodes.framework.plan.files.file import load_plan
+    from nodes.framework.simulation.compose import Composition
 
     plan = load_plan(LAUNCH, [f"recorder.file={path}"])
     plan.duration_s = None

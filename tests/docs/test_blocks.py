@@ -18,8 +18,8 @@ import pytest
 import typer
 
 from nodes.cli import PRINTS
-from nodes.client import read_recording
-from nodes.plan.files.file import load_plan
+from nodes.framework.client import read_recording
+from nodes.framework.plan.files.file import load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLLOWED = "extending"  # pages that test_extending.py follows
@@ -137,7 +137,7 @@ def run_line(line: str, later: str, project: Any) -> None:
         return
     if words[1] == "view" and "--png" not in words:
         return  # a window: tests/viewer
-    if words[1] == "reproduce":  # tests/nodes/studies carry every study out
+    if words[1] == "reproduce":  # tests/nodes/research/studies carry every study out
         from nodes.cli.commands.models.studies import PAPERS
 
         assert words[2] in PAPERS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nodes.client import read_recording
+from nodes.framework.client import read_recording
 
 Follow = Callable[[Path], dict[str, str]]
 PAGES = Path(__file__).parents[2] / "docs" / "extending"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import armswing
-from nodes.messages.topics import known_topics
-from nodes.plan.key_reference import ABOUT_METHODS, TABLES, keys
+from nodes.framework.messages.topics import known_topics
+from nodes.framework.plan.key_reference import ABOUT_METHODS, TABLES, keys
 from robots.registry import BUILTIN
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.registry import stabilizers_by_name

@@ -11,15 +11,15 @@ import zmq
 from fuzz_frames import Frames, stream
 from fuzz_receivers import DOMAIN, PATIENCE_S, LostError, Target
 
-from nodes.hosting.turns import RemotePort
-from nodes.messages.codec import encode
-from nodes.transport.bus import Context
-from nodes.transport.domain import ipc_endpoint
-from nodes.transport.host_config import news_endpoint
-from nodes.transport.registry import NEWS_TOPIC, News, NodeEntry
-from nodes.transport.registry_link import RegistryLink
-from nodes.transport.service import ServiceClient
-from nodes.transport.sockets import BoundEndpoint, make_socket
+from nodes.framework.hosting.turns import RemotePort
+from nodes.framework.messages.codec import encode
+from nodes.framework.transport.bus import Context
+from nodes.framework.transport.domain import ipc_endpoint
+from nodes.framework.transport.host_config import news_endpoint
+from nodes.framework.transport.registry import NEWS_TOPIC, News, NodeEntry
+from nodes.framework.transport.registry_link import RegistryLink
+from nodes.framework.transport.service import ServiceClient
+from nodes.framework.transport.sockets import BoundEndpoint, make_socket
 
 
 class Asking(Target):
@@ -78,7 +78,7 @@ class Calling(Asking):
         self._client = ServiceClient(self.endpoint, context)
 
     def ask(self) -> None:
-        from nodes.transport.service import ServiceError
+        from nodes.framework.transport.service import ServiceError
 
         try:
             self._client.call("status", timeout_s=PATIENCE_S)

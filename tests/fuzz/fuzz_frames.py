@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from nodes.messages import Message
-from nodes.messages import structs as messages
-from nodes.messages.codec import encode
-from nodes.transport.registry import NodeEntry
+from nodes.framework.messages import Message
+from nodes.framework.messages import structs as messages
+from nodes.framework.messages.codec import encode
+from nodes.framework.transport.registry import NodeEntry
 
 ROBOT = "rotary_pendulum"
 

@@ -10,16 +10,16 @@ import zmq
 from fuzz_frames import ROBOT, Frames, calls, stream, stream_frames, turns
 
 from nodes.controllers.swing_up import SwingUp
-from nodes.hosting.hosted import HostedNode
-from nodes.hosting.turns import TurnServer
-from nodes.messages.stamp import SequenceTracker
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.transport.bus import Context, Publisher, Subscriber
-from nodes.transport.domain import ipc_endpoint
-from nodes.transport.host_config import calls_endpoint
-from nodes.transport.registry import Registry
-from nodes.transport.service import ServiceServer
-from nodes.transport.sockets import BoundEndpoint, make_socket
+from nodes.framework.hosting.hosted import HostedNode
+from nodes.framework.hosting.turns import TurnServer
+from nodes.framework.messages.stamp import SequenceTracker
+from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.framework.transport.bus import Context, Publisher, Subscriber
+from nodes.framework.transport.domain import ipc_endpoint
+from nodes.framework.transport.host_config import calls_endpoint
+from nodes.framework.transport.registry import Registry
+from nodes.framework.transport.service import ServiceServer
+from nodes.framework.transport.sockets import BoundEndpoint, make_socket
 
 PATIENCE_S = 20.0
 DOMAIN = 3

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import zmq
 
-from nodes.transport.bus import Context
+from nodes.framework.transport.bus import Context
 
 sys.path.append(str(Path(__file__).resolve().parent))
 import fuzz_frames

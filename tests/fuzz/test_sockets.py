@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodes.messages.codec import WireError, decode, encode
+from nodes.framework.messages.codec import WireError, decode, encode
 
 MUTATIONS = 20_000
 

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from nodes.client import Client
+from nodes.framework.client import Client
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0

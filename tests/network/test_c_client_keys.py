@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from nodes.cli.application import run
-from nodes.client import read_recording
+from nodes.framework.client import read_recording
 from tests.aarch64 import sodium
 
 COMMAND = "rotary_pendulum/command"

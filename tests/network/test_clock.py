@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nodes.client import read_recording
+from nodes.framework.client import read_recording
 from nodes.hil.report.reading import read_case
 
 OFFSET_S, DRIFT = 7.0, 100e-6
@@ -17,7 +17,7 @@ SENSORS = """
 import msgspec
 
 from nodes.node import Node
-from nodes.messages import RobotState
+from nodes.framework.messages import RobotState
 
 
 class Sensors(Node):

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.client import read_recording
-from nodes.messages import RobotState
-from nodes.messages.codec import decode
-from nodes.plan.files.file import load_plan
-from nodes.simulation.compose import compose
+from nodes.framework.client import read_recording
+from nodes.framework.messages import RobotState
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.simulation.compose import compose
 
 # of arm, pendulum and their speeds: the linear-quadratic regulator of test_links.py with torques weighted by 1e4
 GAIN = [-0.01, 0.18216016454458, -0.00533132833826, 0.01571881291432]
@@ -26,7 +26,7 @@ TURNS = 5  # of the bisection in real time
 BALANCE = '''
 import math
 import msgspec
-from nodes.messages import JointCommand, RobotState
+from nodes.framework.messages import JointCommand, RobotState
 from nodes.node import Node
 
 

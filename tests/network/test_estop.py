@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAUNCH_FILE = ROOT / "launch/hil_controller.toml"
 TRIES = """
 import json, sys
-from nodes.client import Client
+from nodes.framework.client import Client
 answers = []
 with Client(0) as client:
     for _ in range(int(sys.argv[1])):

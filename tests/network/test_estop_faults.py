@@ -52,14 +52,14 @@ joints.joint_4 = {{ lower = -1.0, upper = 1.0 }}
 TRIES = '''
 """Emergency stops from this computer: one line of JSON for each try."""
 import json, os, random, signal, subprocess, sys, time
-from nodes.client import Client
-from nodes.transport.registry import RegistryError
-from nodes.transport.service import ServiceClient, ServiceError
+from nodes.framework.client import Client
+from nodes.framework.transport.registry import RegistryError
+from nodes.framework.transport.service import ServiceClient, ServiceError
 
 latest = {}  # what the latest call of `commanded` found
 kinds, link = sys.argv[1].split(","), sys.argv[2:4]
 random.seed(7)
-CALLER = "import sys; from nodes.client import Client; c = Client(0); c.nodes(); print('ready', flush=True); "
+CALLER = "import sys; from nodes.framework.client import Client; c = Client(0); c.nodes(); print('ready', flush=True); "
 CALLER += "sys.stdin.readline(); c.estop('a test')"
 
 

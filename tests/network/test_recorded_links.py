@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from nodes.plan.files.file import load_plan
-from nodes.simulation.recorded_links import with_recorded_links
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.simulation.recorded_links import with_recorded_links
 
 DELAY_MS, JITTER_MS = 10.0, 8.0  # of the relay, uniform in delay +- jitter
 SECONDS = 40.0  # some 100 round trips

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from nodes.launching.graph import owners_of
-from nodes.messages import Message, RobotState
-from nodes.messages.codec import decode
-from nodes.plan.files.file import load_plan
-from nodes.plan.launch_plan import Plan, save_plan
-from nodes.simulation.server import SimServer
-from nodes.transport.domain import domain_folder
-from nodes.transport.registry import NodeEntry, Registry, RegistryClient
-from nodes.transport.service import ServiceClient
+from nodes.framework.launching.graph import owners_of
+from nodes.framework.messages import Message, RobotState
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.launch_plan import Plan, save_plan
+from nodes.framework.simulation.server import SimServer
+from nodes.framework.transport.domain import domain_folder
+from nodes.framework.transport.registry import NodeEntry, Registry, RegistryClient
+from nodes.framework.transport.service import ServiceClient
 from robots import registry
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Servo, Y
 
@@ -31,7 +31,7 @@ from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Servo, Y
 DOMAIN = 7 + 10 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 NODES = '''
 from nodes.node import Node
-from nodes.messages import JointCommand, Message, JointReference, RobotState
+from nodes.framework.messages import JointCommand, Message, JointReference, RobotState
 
 
 class Damp(Node):
@@ -232,7 +232,16 @@ class Run:
                 self.start(name)
 
     def start(self, name: str) -> None:
-        command = [sys.executable, "-P", "-m", "nodes.launching.process", "--plan", str(self.file), "--node", name]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "nodes.framework.launching.process",
+            "--plan",
+            str(self.file),
+            "--node",
+            name,
+        ]
         self.processes[name] = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         wait_until(lambda: self._is_ready(name), 30.0)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from nodes.messages import JointReference, Twist
-from nodes.plan.files.file import load_plan
-from nodes.plan.launch_plan import Plan
-from nodes.simulation.compose import Composition, compose
+from nodes.framework.messages import JointReference, Twist
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.launch_plan import Plan
+from nodes.framework.simulation.compose import Composition, compose
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from nodes.controllers.brachiation import Brachiation, BrachiationParams, path_at, torque_at
-from nodes.messages import JointCommand, RobotState, SwingPlan, SwingProgress
-from nodes.messages.codec import decode
+from nodes.framework.messages import JointCommand, RobotState, SwingPlan, SwingProgress
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.plan.launch_plan import Plan, SimPlan
+from nodes.framework.simulation.compose import compose
 from nodes.node import Context
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
-from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.planning.brachiation.limits import least_torque
-from nodes.simulation.compose import compose
 from robots.registry import build
 
 ROOT = Path(__file__).resolve().parents[2]

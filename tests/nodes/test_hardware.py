@@ -11,15 +11,15 @@ import msgspec
 import numpy as np
 import pytest
 
+from nodes.framework.messages import JointCommand, RobotState
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.framework.simulation.compose import compose
 from nodes.hardware import Hardware
 from nodes.hil.emulation.plant import Plant
-from nodes.messages import JointCommand, RobotState
-from nodes.messages.codec import decode
 from nodes.node import Context
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.simulation.compose import compose
 from robots import registry
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism
 

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodes.hil_check import CheckFinding, HilCheck, HilCheckParams, duration_s, plan_of_check, servo_joints
-from nodes.messages import (
+from nodes.framework.messages import (
     ActuatorDescription,
     Description,
     JointCommand,
@@ -19,10 +18,11 @@ from nodes.messages import (
     PeerClock,
     RobotState,
 )
-from nodes.messages.codec import decode
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.framework.simulation.compose import compose
+from nodes.hil_check import CheckFinding, HilCheck, HilCheckParams, duration_s, plan_of_check, servo_joints
 from nodes.node import Context
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.simulation.compose import compose
 
 ROOT = Path(__file__).resolve().parents[2]
 PARAMS = HilCheckParams(move_s=0.3)
@@ -80,7 +80,7 @@ def test_a_joint_that_goes_too_far_is_named_with_its_motion_and_not_as_unmoved(t
 
 REVERSED = """
 from nodes.hardware import Hardware as Right
-from nodes.messages import RobotState
+from nodes.framework.messages import RobotState
 
 
 class {cls}(Right):

@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nodes.framework.messages import Description, Event, JointDescription, Residual, RobotState
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.framework.recording.reader import read_recording
+from nodes.framework.simulation.compose import compose
 from nodes.hil.report.reading import read_case
 from nodes.hil_compare import HilCompare
-from nodes.messages import Description, Event, JointDescription, Residual, RobotState
 from nodes.node import Context
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.recording.reader import read_recording
-from nodes.simulation.compose import compose
 
 LATE = '''
 import math
 from collections import deque
 from nodes.node import Node
-from nodes.messages import RobotState
+from nodes.framework.messages import RobotState
 
 
 class Late(Node):

@@ -13,21 +13,21 @@ from mcap.reader import make_reader
 
 import nodes.recorder
 from nodes.cli.application import run as armswing
-from nodes.messages import Description, JointCommand, Message, RobotState, Status
-from nodes.messages.codec import AnyMessage
+from nodes.framework.messages import Description, JointCommand, Message, RobotState, Status
+from nodes.framework.messages.codec import AnyMessage
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.framework.recording import writer as recording_writer
+from nodes.framework.recording.compare import compare
+from nodes.framework.recording.csv import export_csv
+from nodes.framework.recording.places import before_path, sidecar_path
+from nodes.framework.recording.reader import RecordingError, RecordingWarning, RecordingWriter, describe, read_recording
+from nodes.framework.simulation.compose import compose
+from nodes.framework.simulation.replay.comparison import Tolerances
+from nodes.framework.simulation.replay.replay import node_of, plan_of, read_lines, replay
 from nodes.node import Context, Node
-from nodes.plan.files.file import load_plan
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.player import Player
 from nodes.recorder import Recorder, run_metadata, run_sidecar
-from nodes.recording import writer as recording_writer
-from nodes.recording.compare import compare
-from nodes.recording.csv import export_csv
-from nodes.recording.places import before_path, sidecar_path
-from nodes.recording.reader import RecordingError, RecordingWarning, RecordingWriter, describe, read_recording
-from nodes.simulation.compose import compose
-from nodes.simulation.replay.comparison import Tolerances
-from nodes.simulation.replay.replay import node_of, plan_of, read_lines, replay
 
 LOCKSTEP = Path(__file__).parents[2] / "launch" / "rotary_pendulum_lockstep.toml"
 PLAN = Plan(

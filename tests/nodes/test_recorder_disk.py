@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from nodes.cli.application import run as armswing
-from nodes.messages import Description, RobotState
+from nodes.framework.messages import Description, RobotState
+from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.framework.recording import writer as recording_writer
+from nodes.framework.recording.lock import FileInUseError, require_unlocked
+from nodes.framework.recording.reader import RecordingFile, read_recording
+from nodes.framework.simulation.compose import compose
 from nodes.node import Context
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.recorder import Recorder
-from nodes.recording import writer as recording_writer
-from nodes.recording.lock import FileInUseError, require_unlocked
-from nodes.recording.reader import RecordingFile, read_recording
-from nodes.simulation.compose import compose
 
 STATE = "arm/state"
 

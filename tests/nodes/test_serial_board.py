@@ -17,14 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodes.emulated_board import EmulatedBoard
+from nodes.framework.messages import Encoders, JointCommand, Message, RobotState
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.hil.emulation.board import Board, BoardParams, tilt_of, torso_of
 from nodes.hil.emulation.odometry import BoardClock, Odometry, difference
 from nodes.hil.emulation.serial_line import Line, line_time
-from nodes.messages import Encoders, JointCommand, Message, RobotState
 from nodes.node import Context, Node
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.serial_board import SerialBoard
 from robots.charmie.base import pose_after, wheel_turns
 from robots.charmie.parameters import read_parameters

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from nodes.messages import ActuatorDescription, Description, JointDescription, JointReference, RobotState
+from nodes.framework.messages import ActuatorDescription, Description, JointDescription, JointReference, RobotState
+from nodes.framework.plan.launch_plan import Plan, SimPlan
 from nodes.node import Context
-from nodes.plan.launch_plan import Plan, SimPlan
 from nodes.trajectory import Trajectory, TrajectoryParams
 
 STEP_S = 1e-3

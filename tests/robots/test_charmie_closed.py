@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from nodes.studies.charmie.spring_study import with_spring
+from nodes.research.studies.charmie.spring_study import with_spring
 from robots.charmie import closed, geometry
 from robots.charmie.loads import charmie_loads
 from robots.charmie.mechanism import with_loops

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.launching.installation import rollout_types
+from nodes.framework.launching.installation import rollout_types
 from nodes.planning.brachiation.line_estimate import HandOnLine, LineEstimate
 from nodes.planning.brachiation.planner import Task, elbow_path, folded_elbow, plan_swing, remaining
 from nodes.planning.brachiation.planner_model import planner_model_of

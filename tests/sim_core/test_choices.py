@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodes.studies.framework.scalings import man, nada
+from nodes.research.studies.framework.scalings import man, nada
 from robots.registry import build
 from sim_core.analysis.comparison import compare
 from sim_core.derivation.start import violated_at_start

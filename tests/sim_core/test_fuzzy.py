@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from skfuzzy import membership
 
-from nodes.studies.framework.scalings import man, nada
+from nodes.research.studies.framework.scalings import man, nada
 from sim_core.errors import InvalidRequest
 from sim_core.integrators.steppers import stepper_named
 from sim_core.stabilization import laws

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from nodes.studies.framework.scalings import man, nada
+from nodes.research.studies.framework.scalings import man, nada
 from robots.registry import build
 from sim_core.errors import SimulationDiverged, StabilityWarning
 from sim_core.integrators.steppers import dopri5_adaptive, stepper_named

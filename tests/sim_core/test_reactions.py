@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.messages.codec import decode
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
-from nodes.simulation.compose import compose
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.simulation.compose import compose
 from robots.registry import build
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.joint_loads import joint_loads, motions, postures

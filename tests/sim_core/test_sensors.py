@@ -201,7 +201,7 @@ def test_a_scale_reads_the_weight_that_rests_on_it_and_a_closed_loop_shares_it()
 
 
 def test_a_simulation_publishes_readings_at_the_present_effort_with_their_units() -> None:
-    from nodes.simulation.description import output_units
+    from nodes.framework.simulation.description import output_units
 
     sim = Simulation(assemble(arm(gravity=(0.0, 0.0, 0.0))), step_s=1e-3)
     sim.set_effort([2.0, 0.5])

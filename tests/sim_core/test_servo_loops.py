@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.simulation.server import SimServer
+from nodes.framework.plan.launch_plan import Plan, SimPlan
+from nodes.framework.simulation.server import SimServer
 from robots.registry import build
 from sim_core.errors import StepTooLargeWarning
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism

@@ -13,7 +13,7 @@ import pytest
 if "DISPLAY" not in os.environ:
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-from nodes.messages import (
+from nodes.framework.messages import (
     ActuatorDescription,
     BodyDescription,
     BodyPoses,
@@ -24,7 +24,7 @@ from nodes.messages import (
     RobotState,
     Shape,
 )
-from nodes.recording.reader import RecordingWriter
+from nodes.framework.recording.reader import RecordingWriter
 
 Said = tuple[str, Message]
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.messages import Description, JointDescription, RobotState
-from nodes.recording.reader import RecordingWriter
+from nodes.framework.messages import Description, JointDescription, RobotState
+from nodes.framework.recording.reader import RecordingWriter
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtWidgets

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.messages import BodyPoses, Message
-from nodes.recording.reader import RecordingWriter, read_recording
+from nodes.framework.messages import BodyPoses, Message
+from nodes.framework.recording.reader import RecordingWriter, read_recording
 from tests.viewer.conftest import Said, swinging
 from viewer import palette
 from viewer.data.signals import Signals, from_recording

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodes.messages import PlotValues
-from nodes.recording.reader import read_recording
-from nodes.recording.writer import RecordingWriter
+from nodes.framework.messages import PlotValues
+from nodes.framework.recording.reader import read_recording
+from nodes.framework.recording.writer import RecordingWriter
 from viewer.data.live_store import LiveStore
 from viewer.data.recorded_store import RecordedStore
 from viewer.data.signals import Signals, Store, from_recording, unit_of

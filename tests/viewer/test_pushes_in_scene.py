@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.messages import Event
-from nodes.recording.reader import RecordingWriter, read_recording
+from nodes.framework.messages import Event
+from nodes.framework.recording.reader import RecordingWriter, read_recording
 from tests.viewer.conftest import swinging
 from viewer import palette
 from viewer.data.signals import Signals, from_recording

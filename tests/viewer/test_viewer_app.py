@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from nodes.cli.application import run
-from nodes.messages import Event, RobotState
-from nodes.recording.reader import RecordingWriter
+from nodes.framework.messages import Event, RobotState
+from nodes.framework.recording.reader import RecordingWriter
 from viewer.recorded import read_signals
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from nodes.messages import Event, RobotState
-from nodes.recording.reader import RecordingWriter, read_recording
+from nodes.framework.messages import Event, RobotState
+from nodes.framework.recording.reader import RecordingWriter, read_recording
 from viewer.data.signals import Signals, from_recording
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system libraries are missing

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.messages import BodyDescription, BodyPoses, Description, Polylines, RobotState, Shape
-from nodes.recording.reader import read_recording
+from nodes.framework.messages import BodyDescription, BodyPoses, Description, Polylines, RobotState, Shape
+from nodes.framework.recording.reader import read_recording
 from viewer.data.series import Table, decimated, row_at
 from viewer.data.signals import Signals, from_recording
 from viewer.scene.bodies import Skeleton, evenly_along

@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 
 import robots
-from nodes.messages import BodyDescription, Description, GripperDescription, Shape
-from nodes.simulation.description import describe, output_names
+from nodes.framework.messages import BodyDescription, Description, GripperDescription, Shape
+from nodes.framework.simulation.description import describe, output_names
 from viewer.qt import theme
 from viewer.scene.bodies import Outline
 from viewer.scene.grippers import GRIPS, OPEN, SLIDES, GripperMarks, marks

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import zmq
 
-from nodes.messages import Description, Message, RobotState
-from nodes.transport.bus import Publisher
-from nodes.transport.domain import domain_folder
-from nodes.transport.registry import NodeEntry, Registry, RegistryClient
+from nodes.framework.messages import Description, Message, RobotState
+from nodes.framework.transport.bus import Publisher
+from nodes.framework.transport.domain import domain_folder
+from nodes.framework.transport.registry import NodeEntry, Registry, RegistryClient
 from viewer.data.boundaries import LaunchBegan
 from viewer.data.live import LiveFeed
 from viewer.data.signals import Signals

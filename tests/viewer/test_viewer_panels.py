@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.messages import (
+from nodes.framework.messages import (
     ActuatorDescription,
     BodyDescription,
     Description,

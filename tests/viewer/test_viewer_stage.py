@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 
-from nodes.messages import (
+from nodes.framework.messages import (
     BodyDescription,
     BodyPoses,
     Description,
@@ -24,7 +24,7 @@ from nodes.messages import (
     Shape,
     SpringDescription,
 )
-from nodes.recording.reader import RecordingWriter, read_recording
+from nodes.framework.recording.reader import RecordingWriter, read_recording
 from tests.viewer.conftest import swinging
 from tests.viewer.window_driving import pictured
 from viewer import palette

@@ -12,8 +12,8 @@ import pytest
 from matplotlib import colors, image
 
 from nodes.cli.application import run as command_line
-from nodes.messages import Description, RobotState
-from nodes.recording.reader import RecordingWriter, read_recording
+from nodes.framework.messages import Description, RobotState
+from nodes.framework.recording.reader import RecordingWriter, read_recording
 from viewer import app, availability, palette
 from viewer.data.signals import from_recording
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.simulation.description import describe
+from nodes.framework.simulation.description import describe
 from robots.registry import BUILTIN, build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from nodes.cli.application import run as command_line
-from nodes.messages import Description, JointDescription, RobotState, Status
-from nodes.recording.reader import RecordingWriter, read_recording
+from nodes.framework.messages import Description, JointDescription, RobotState, Status
+from nodes.framework.recording.reader import RecordingWriter, read_recording
 from tests.viewer.conftest import swinging
 from viewer import app, availability
 from viewer.data import live

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodes.messages import Event, JointReference, RobotState, Status
+from nodes.framework.messages import Event, JointReference, RobotState, Status
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 

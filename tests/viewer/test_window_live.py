@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from nodes.client import Client, read_recording
+from nodes.framework.client import Client, read_recording
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 import pyqtgraph as pg

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from nodes.cli.application import run as command_line
-from nodes.messages import Event, PlotValues, RobotState
-from nodes.recording.reader import RecordingWriter
+from nodes.framework.messages import Event, PlotValues, RobotState
+from nodes.framework.recording.reader import RecordingWriter
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.messages import Event
-from nodes.recording.reader import RecordingWarning, RecordingWriter, read_recording
+from nodes.framework.messages import Event
+from nodes.framework.recording.reader import RecordingWarning, RecordingWriter, read_recording
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtCore, QtWidgets

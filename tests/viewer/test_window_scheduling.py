@@ -12,7 +12,7 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)  # also where Qt's system
 WINDOW = """
 import os, subprocess, sys, threading
 from pathlib import Path
-from nodes.transport import background_threads
+from nodes.framework.transport import background_threads
 from viewer.window import session
 
 policy = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]

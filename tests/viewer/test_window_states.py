@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.messages import BodyDescription, BodyPoses, Description, RobotState, Status
-from nodes.recording.reader import Hole, RecordingWriter, read_recording
+from nodes.framework.messages import BodyDescription, BodyPoses, Description, RobotState, Status
+from nodes.framework.recording.reader import Hole, RecordingWriter, read_recording
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtWidgets, sip

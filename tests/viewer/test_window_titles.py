@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from nodes.messages import JointDescription, RobotState
-from nodes.recording.reader import RecordingWriter
+from nodes.framework.messages import JointDescription, RobotState
+from nodes.framework.recording.reader import RecordingWriter
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtWidgets
 
-from nodes.messages import Description
+from nodes.framework.messages import Description
 from tests.viewer.window_driving import opened_window
 from viewer.curves import colour_key, curve_names
 from viewer.layout import Curve, PlotSpec

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nodes.recording.reader import read_recording
+from nodes.framework.recording.reader import read_recording
 from viewer.data.signals import Signals, from_recording
 
 pytest.importorskip("pyqtgraph", exc_type=ImportError)

@@ -6,10 +6,10 @@ import enum
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from nodes.messages import Message, RobotState
+from nodes.framework.messages import Message, RobotState
 
 if TYPE_CHECKING:
-    from nodes.client import NodeEntry
+    from nodes.framework.client import NodeEntry
 
 SIMULATION = "sim"  # name of the simulation server in its namespace
 Servers = frozenset[tuple[str, str, int]]

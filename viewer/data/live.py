@@ -7,10 +7,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from nodes.client import Client, NotLiveError, UnknownNameError
-from nodes.messages import Description, Message, RobotState
-from nodes.transport.domain import default_domain
-from nodes.transport.registry import RegistryError
+from nodes.framework.client import Client, NotLiveError, UnknownNameError
+from nodes.framework.messages import Description, Message, RobotState
+from nodes.framework.transport.domain import default_domain
+from nodes.framework.transport.registry import RegistryError
 from viewer.data.boundaries import LaunchBegan, Servers, is_other_launch, servers_of
 from viewer.data.signals import Signals, diverged_text
 

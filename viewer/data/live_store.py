@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.messages import Description, Event, Message, PlotValues, RobotState
-from nodes.messages.stamp import SequenceTracker
-from nodes.recording.runs import PUT_BACK
+from nodes.framework.messages import Description, Event, Message, PlotValues, RobotState
+from nodes.framework.messages.stamp import SequenceTracker
+from nodes.framework.recording.runs import PUT_BACK
 from viewer.data.boundaries import is_set_back
 from viewer.data.series import Floats, Table
 from viewer.data.store import (

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from nodes.recording.growing import GrowingRecording, Piece
-from nodes.recording.reader import Recording, RecordingError
+from nodes.framework.recording.growing import GrowingRecording, Piece
+from nodes.framework.recording.reader import Recording, RecordingError
 
 PIECE_BYTES = 4 << 20
 GROWTH = 1.5  # the window gets a new part of the recording when the part read so far has grown by this factor
@@ -50,7 +50,7 @@ class BackgroundReading(Generic[Shown]):
         self._is_closed = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the thread
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "nodes.recording.piece_stream", file, str(PIECE_BYTES)],
+            [sys.executable, "-P", "-m", "nodes.framework.recording.piece_stream", file, str(PIECE_BYTES)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._errors,

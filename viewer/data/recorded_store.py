@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from nodes.recording.columns import Columns
-from nodes.recording.integrity.holes import LOST
-from nodes.recording.reader import Recording
+from nodes.framework.recording.columns import Columns
+from nodes.framework.recording.integrity.holes import LOST
+from nodes.framework.recording.reader import Recording
 from viewer.data.series import Floats, interrupted
 from viewer.data.store import (
     DERIVED_TOPIC,

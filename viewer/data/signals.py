@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from nodes.messages import (
+from nodes.framework.messages import (
     BodyPoses,
     Description,
     Event,
@@ -19,7 +19,7 @@ from nodes.messages import (
     Polylines,
     RobotState,
 )
-from nodes.recording.reader import Recording
+from nodes.framework.recording.reader import Recording
 from viewer.data.boundaries import is_set_back
 from viewer.data.live_store import LiveStore
 from viewer.data.pushes import PUSHED, Push, logged_push

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from nodes.messages import Description, Event
+from nodes.framework.messages import Description, Event
 from viewer.data.series import Floats
 
 MOST_NUMBERS = 64  # most numbers of a list without names that become fields

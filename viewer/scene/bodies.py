@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.messages import Description, Shape
+from nodes.framework.messages import Description, Shape
 from viewer.data.series import Floats
 from viewer.scene.projection import PoseBounds, View, hull, rotation
 from viewer.scene.solids import ROUND, Solids

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nodes.messages import Description
+from nodes.framework.messages import Description
 from viewer import palette
 from viewer.data.series import Floats
 from viewer.scene.bodies import Outline

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from nodes.messages import BodyDescription, Description, Shape
+from nodes.framework.messages import BodyDescription, Description, Shape
 from viewer import palette
 from viewer.data.series import Drawn, Floats
 from viewer.scene.bodies import Outline, Skeleton

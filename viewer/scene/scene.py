@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from nodes.messages import Description
+from nodes.framework.messages import Description
 from viewer import palette
 from viewer.data.pushes import Push
 from viewer.data.series import Drawn, Floats, Series, row_at

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 from pyqtgraph.Qt import QtCore, QtWidgets
 
-from nodes.recording.places import before_path
-from nodes.recording.sidecar import folders_of
+from nodes.framework.recording.places import before_path
+from nodes.framework.recording.sidecar import folders_of
 from viewer import palette
 from viewer.film import Film
 from viewer.layout import SUFFIX, LayoutError, load_layout, save_layout

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
-from nodes.recording.new_file import NotWrittenError, new_file
+from nodes.framework.recording.new_file import NotWrittenError, new_file
 from viewer.film import Film
 from viewer.qt import theme
 from viewer.window.main import WANTED_SIZE, MainWindow

@@ -8,7 +8,7 @@ import time
 import msgspec
 from pyqtgraph.Qt import QtCore
 
-from nodes.messages import Description, Status
+from nodes.framework.messages import Description, Status
 from viewer.data.boundaries import Boundary, boundary
 from viewer.data.live import LiveFeed
 from viewer.data.signals import Signals, diverged_text

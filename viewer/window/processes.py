@@ -11,7 +11,7 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore
 
-from nodes.transport import background_threads
+from nodes.framework.transport import background_threads
 
 POLL_MS = 200
 END_S = 20.0  # longest wait for a process that is asked to end

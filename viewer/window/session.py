@@ -13,7 +13,7 @@ from typing import Any
 import pyqtgraph as pg
 from pyqtgraph.Qt import QtGui, sip
 
-from nodes.transport import background_threads
+from nodes.framework.transport import background_threads
 from viewer import palette
 from viewer.availability import ViewerUnavailable
 from viewer.data.live import LiveFeed, gathered

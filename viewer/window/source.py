@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from nodes.recording.growing import GrowingRecording, pieces
-from nodes.recording.integrity.warning import RecordingWarning
-from nodes.recording.reader import Recording, read_recording, uncollected
+from nodes.framework.recording.growing import GrowingRecording, pieces
+from nodes.framework.recording.integrity.warning import RecordingWarning
+from nodes.framework.recording.reader import Recording, read_recording, uncollected
 from viewer.data.reading import PIECE_BYTES, BackgroundReading
 from viewer.data.series import Floats
 from viewer.data.signals import Signals, Store

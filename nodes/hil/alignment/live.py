@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nodes.framework.messages import Residual, RobotState
 from nodes.hil.alignment.irregularities import SETTLING_S, RecentLargest
-from nodes.messages import Residual, RobotState
 
 HISTORY_S = 10.0  # predicted states are kept this long; an older measurement has no partner
 LONGEST_DELAY_S = 1.0  # a measurement that comes later after a restart has no partner

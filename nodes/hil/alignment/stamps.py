@@ -20,13 +20,13 @@ from math import hypot, inf
 import msgspec
 import numpy as np
 
+from nodes.framework.messages import JointCommand, PeerClock, RobotState
 from nodes.hil.alignment.irregularities import SETTLING_S, SampleAges, usual_rate
 from nodes.hil.alignment.live import HISTORY_S, MOST_WAITING
 from nodes.hil.alignment.streams import GAP_FACTOR
 from nodes.hil.clocks.estimation import ClockStep
 from nodes.hil.clocks.step_location import CROSSING_S, is_unusual, place_step, usual_distance
 from nodes.hil.clocks.track import ClockTrack, ClockTracks
-from nodes.messages import JointCommand, PeerClock, RobotState
 
 SERVER = "sim"  # node that publishes the states
 RECENT = 32  # stamps from which the usual spacing is computed

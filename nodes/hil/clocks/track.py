@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from nodes.framework.messages import Event, Message, PeerClock
 from nodes.hil.clocks.estimation import (
     FEWEST,
     RESOLUTION_S,
@@ -18,7 +19,6 @@ from nodes.hil.clocks.estimation import (
     estimate_clock,
     stepped,
 )
-from nodes.messages import Event, Message, PeerClock
 
 MOST = 256  # most round trips used by an estimate
 KEPT = 128  # round trips kept: a minute at 2 Hz

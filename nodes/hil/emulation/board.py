@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
+from nodes.framework.plan.launch_plan import SimPlan
 from nodes.hil.emulation.imperfections import OwnClock
 from nodes.hil.emulation.plant import Plant, PlantPerturbation, mechanism_of, spread
 from nodes.hil.emulation.serial_line import Line
-from nodes.plan.launch_plan import SimPlan
 from robots.charmie import base
 from robots.charmie.parameters import Parameters
 from robots.charmie.serial_frames import LEGS, REFUSED, SPEED_STEPS, STOPPED, TORSO, Command, Stream, command_reader

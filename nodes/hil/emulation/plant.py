@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from nodes.framework.plan.launch_plan import SimPlan
 from nodes.hil.alignment.streams import Floats
 from nodes.hil.emulation.imperfections import dry_friction, take_up
 from nodes.hil.identification.model import with_open_mass
-from nodes.plan.launch_plan import SimPlan
 from robots.registry import build
 from sim_core.mechanism import Actuator, Mechanism, Tunable
 from sim_core.mechanism.quantities import value_of

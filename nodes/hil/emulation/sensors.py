@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from nodes.framework.messages import RobotState
 from nodes.hil.alignment.streams import Floats
 from nodes.hil.emulation.imperfections import OwnClock, drag, quantize
 from nodes.hil.emulation.plant import PlantPerturbation, require_least, spread
-from nodes.messages import RobotState
 
 STATE = ("_past", "_sampled", "_shaft", "_shown", "samples", "lost")  # attributes
 NOISES = ("position_noise", "velocity_noise", "effort_noise")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.transport.domain import domain_folder
+from nodes.framework.plan.launch_plan import Plan, SimPlan
+from nodes.framework.transport.domain import domain_folder
 
 
 def usual_port(plan: Plan | None) -> Path:

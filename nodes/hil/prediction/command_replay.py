@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from nodes.framework.messages import JointCommand, RobotState
+from nodes.framework.plan.launch_plan import SimPlan
 from nodes.hil.alignment.streams import Floats, Stream
 from nodes.hil.emulation.plant import Plant, PlantPerturbation
-from nodes.messages import JointCommand, RobotState
-from nodes.plan.launch_plan import SimPlan
 
 FIRST_S = 0.1  # latest first known time for which a run counts as known from its start, s
 LATEST = 64  # states in a snapshot whose times are kept

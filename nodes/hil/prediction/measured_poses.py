@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from nodes.framework.messages import BodyPoses, RobotState
+from nodes.framework.plan.launch_plan import SimPlan
 from nodes.hil.alignment.streams import Floats
-from nodes.messages import BodyPoses, RobotState
-from nodes.plan.launch_plan import SimPlan
 from robots.registry import build
 from sim_core.spatial import perpendicular_axes, quaternions_from_rotations, rotation_from_quaternion
 from sim_core.system import System, assemble

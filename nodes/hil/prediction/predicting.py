@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from nodes.framework.messages import Event, JointCommand, Residual, RobotState
+from nodes.framework.plan.launch_plan import SimPlan
 from nodes.hil.alignment.live import LivePairs
 from nodes.hil.alignment.stamps import SERVER, Stamped
 from nodes.hil.prediction.command_replay import FIRST_S, CommandAges, CommandReplayModel
-from nodes.messages import Event, JointCommand, Residual, RobotState
-from nodes.plan.launch_plan import SimPlan
 from sim_core.errors import SimulationDiverged
 
 STATE = ("lost", "commands_lost", "_last_command", "_time", "_first", "_waiting")  # attributes

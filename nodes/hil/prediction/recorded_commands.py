@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from nodes.framework.messages import JointCommand, RobotState
+from nodes.framework.plan.launch_plan import SimPlan
+from nodes.framework.recording.columns import Columns
+from nodes.framework.recording.reader import Recording
 from nodes.hil.alignment.stamps import SERVER, UNKNOWN_S
 from nodes.hil.alignment.streams import Floats, Stream, StreamError
 from nodes.hil.clocks.recorded import simulation_time
 from nodes.hil.prediction.command_replay import FIRST_S, CommandAges, retraced
-from nodes.messages import JointCommand, RobotState
-from nodes.plan.launch_plan import SimPlan
-from nodes.recording.columns import Columns
-from nodes.recording.reader import Recording
 from sim_core.errors import SimulationDiverged
 
 SAME_INSTANT_S = 0.05  # difference of stamps below which commands may count as applied together

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from nodes.hil.processor.comparison import CommandComparison, TurnTimes
-from nodes.pages.style import BLUE, VERMILION
+from nodes.research.pages.style import BLUE, VERMILION
 
 PAGE, PICTURE = "index.html", "turn_times.svg"
 QUANTILES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("at most", 1.0))

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from nodes.messages.topics import resolve
-from nodes.plan.key_checks import PlanError
-from nodes.plan.launch_plan import NodePlan, Plan
-from nodes.plan.loading import load_class
-from nodes.plan.programs import ProgramNode, program_class
+from nodes.framework.messages.topics import resolve
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.plan.launch_plan import NodePlan, Plan
+from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.programs import ProgramNode, program_class
 
 OTHER = "raw_command"  # topic of the other processor's commands: the simulation does not take them
 RECORDER = "processor_recorder"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from nodes.framework.recording.new_file import write_file
 from nodes.hil.identification.causes import ModelErrorHypotheses
 from nodes.hil.report.limits import Limits, angle_text
 from nodes.hil.report.pictures import draw_all, draw_efforts
 from nodes.hil.report.verdict import KIND, Compared, Verdict
-from nodes.recording.new_file import write_file
 
 VERDICT = "verdict.json"
 
@@ -56,7 +56,7 @@ def page(compared: Compared, pictures: list[tuple[str, str]], efforts: list[tupl
 
     here = Path(__file__).parent
     environment = Environment(
-        loader=FileSystemLoader([here, here.parents[1] / "pages"]),
+        loader=FileSystemLoader([here, here.parents[1] / "research/pages"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

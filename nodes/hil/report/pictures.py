@@ -14,7 +14,7 @@ from nodes.hil.alignment.comparison import JointComparison
 from nodes.hil.identification.hypotheses import QUIET
 from nodes.hil.report.limits import angle_text
 from nodes.hil.report.verdict import Compared
-from nodes.pages.style import BLUE, GREEN, INK, MUTED, VERMILION, settings
+from nodes.research.pages.style import BLUE, GREEN, INK, MUTED, VERMILION, settings
 
 MOST_POINTS = 3000
 MOST_EFFORTS = 4

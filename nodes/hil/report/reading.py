@@ -14,14 +14,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from nodes.framework.recording.reader import Recording, read_recording, require_no_hole
+from nodes.framework.recording.sidecar import folders_of
 from nodes.hil.alignment.irregularities import old_samples, paused
 from nodes.hil.alignment.streams import Floats, Stream, StreamError, stream_of
 from nodes.hil.clocks.recorded import ClockNote, place
 from nodes.hil.prediction.recorded_commands import prediction
 from nodes.hil.report.limits import Limits
 from nodes.hil.report.run_notes import guard_actions, run_notes
-from nodes.recording.reader import Recording, read_recording, require_no_hole
-from nodes.recording.sidecar import folders_of
 from robots.files import located_if_there
 
 COMPARER = "hil_compare.py:HilCompare"

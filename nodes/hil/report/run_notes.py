@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from nodes.framework.messages import Event, Verdict
+from nodes.framework.recording.columns import Columns
+from nodes.framework.recording.reader import Recording
 from nodes.guard.stop_log import GuardActions
-from nodes.messages import Event, Verdict
-from nodes.recording.columns import Columns
-from nodes.recording.reader import Recording
 
 SHORT = 0.98  # fraction of the launch file's duration below which a recording was interrupted
 HELD = 0.98  # real-time factor below which a run fell behind

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from nodes.framework.messages import Outcome
 from nodes.hil.alignment.comparison import Comparison, JointComparison, compare, no_irregularity
 from nodes.hil.alignment.missing import missing_states
 from nodes.hil.alignment.noise import white_noise
@@ -23,7 +24,6 @@ from nodes.hil.identification.model import Efforts, NoModelError, model_of
 from nodes.hil.identification.motion import Applied
 from nodes.hil.report.limits import Limits, angle_text, excess_text
 from nodes.hil.report.reading import Case, Source
-from nodes.messages import Outcome
 
 KIND = "armswing hil report"
 SMALLEST_NOISE = 1e-9  # in the unit of the channel

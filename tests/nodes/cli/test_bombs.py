@@ -18,10 +18,10 @@ import pytest
 import zstandard
 from mcap.writer import MCAP0_MAGIC
 
-from nodes.messages import Snapshot
-from nodes.plan.files.file import load_plan
-from nodes.recording.reader import RecordingFile, RecordingWriter
-from nodes.simulation.compose import compose
+from nodes.framework.messages import Snapshot
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.recording.reader import RecordingFile, RecordingWriter
+from nodes.framework.simulation.compose import compose
 
 LOCKSTEP = Path(__file__).parents[3] / "launch/rotary_pendulum_lockstep.toml"
 ARMSWING = (sys.executable, "-P", "-m", "nodes.cli")

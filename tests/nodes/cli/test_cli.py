@@ -20,11 +20,11 @@ from nodes.cli.commands import MODULES, SUMMARIES
 from nodes.cli.commands.running import parameters
 from nodes.cli.publishing import parse_message
 from nodes.cli.terminal import InputError
-from nodes.messages.topics import known_topics
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
-from nodes.plan.key_reference import ABOUT, ABOUT_PARAMETERS, NOT_IN_A_FILE, TABLES
-from nodes.recording.reader import RecordingWriter
+from nodes.framework.messages.topics import known_topics
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.plan.key_reference import ABOUT, ABOUT_PARAMETERS, NOT_IN_A_FILE, TABLES
+from nodes.framework.recording.reader import RecordingWriter
 from robots.registry import build
 from sim_core.integrators.steppers import ADJUSTABLE, STEPPERS
 from sim_core.stabilization.registry import stabilizers_by_name

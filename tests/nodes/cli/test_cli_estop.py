@@ -9,11 +9,11 @@ import pytest
 import zmq
 
 from nodes.cli.application import run
-from nodes.client import NodeEntry, Stopped
-from nodes.client import _until_answered as until_answered
-from nodes.hosting.stop_calls import StopCalls
-from nodes.transport.domain import ipc_endpoint
-from nodes.transport.service import Call, ServiceServer
+from nodes.framework.client import NodeEntry, Stopped
+from nodes.framework.client import _until_answered as until_answered
+from nodes.framework.hosting.stop_calls import StopCalls
+from nodes.framework.transport.domain import ipc_endpoint
+from nodes.framework.transport.service import Call, ServiceServer
 
 
 class Silent:

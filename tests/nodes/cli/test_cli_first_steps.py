@@ -9,10 +9,10 @@ import pytest
 
 from nodes.cli.application import run
 from nodes.cli.commands.setup import doctor
-from nodes.messages import JointCommand
-from nodes.messages.codec import decode
-from nodes.plan.files.file import load_plan
-from nodes.simulation.compose import compose
+from nodes.framework.messages import JointCommand
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.simulation.compose import compose
 from robots.registry import build, names
 
 

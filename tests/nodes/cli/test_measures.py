@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from nodes.cli.measures import Delay, RemoteClock
-from nodes.messages import RobotState
-from nodes.transport.service import ServiceTimeout
+from nodes.framework.messages import RobotState
+from nodes.framework.transport.service import ServiceTimeout
 
 MS = 1_000_000
 

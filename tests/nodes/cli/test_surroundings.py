@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nodes.cli.application import run as armswing
-from nodes.launching.display import Display
+from nodes.framework.launching.display import Display
 
 
 def test_a_deleted_working_folder_is_one_line(

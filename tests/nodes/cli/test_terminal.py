@@ -7,7 +7,7 @@ import json
 import pytest
 
 from nodes.cli.terminal import print_json, print_line, print_table, warn
-from nodes.launching.display import Display
+from nodes.framework.launching.display import Display
 
 BOMB = "arm\x1b[2J\x1b]0;title\x07\x9b31m\u202e"
 SHOWN = r"arm\x1b[2J\x1b]0;title\x07\x9b31m\u202e"

@@ -15,11 +15,11 @@ from nodes.controllers.gravity_pd import GravityPD
 from nodes.controllers.impedance import Impedance
 from nodes.controllers.model import ModelController, ModelOfRobot, ModelParams
 from nodes.controllers.tracking import REFERENCE_LIFE_S, Targets
-from nodes.messages import JointCommand, JointReference, RobotState
-from nodes.messages.codec import decode
+from nodes.framework.messages import JointCommand, JointReference, RobotState
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.framework.simulation.compose import Composition, compose
 from nodes.node import Context
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.simulation.compose import Composition, compose
 from robots.registry import build
 from sim_core import assemble, forward_kinematics, inverse_dynamics
 from sim_core.inverse import DrivenDynamics

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from nodes.controllers.omni_base import JOINTS, OmniBase
-from nodes.messages import Encoders, JointCommand, JointReference, RobotState, Twist
-from nodes.messages.codec import WireError, decode, encode
+from nodes.framework.messages import Encoders, JointCommand, JointReference, RobotState, Twist
+from nodes.framework.messages.codec import WireError, decode, encode
+from nodes.framework.plan.launch_plan import Plan, SimPlan
+from nodes.framework.simulation.server import SimServer
 from nodes.node import Context
-from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.simulation.server import SimServer
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
 

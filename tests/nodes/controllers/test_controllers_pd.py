@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nodes.controllers.pd import JointPD, JointPDParams
-from nodes.messages import JointCommand, JointReference, RobotState
+from nodes.framework.messages import JointCommand, JointReference, RobotState
 from nodes.node import Context
 
 GOOD: dict[str, Any] = {"joints": ["b"], "stiffness": [4.0], "damping": [0.5]}

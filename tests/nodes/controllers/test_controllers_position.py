@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from nodes.controllers.position import JointPosition, JointPositionParams
-from nodes.messages import Description, JointCommand, JointDescription, JointReference, RobotState
+from nodes.framework.messages import Description, JointCommand, JointDescription, JointReference, RobotState
+from nodes.framework.plan.launch_plan import Plan, SimPlan
 from nodes.node import Context
-from nodes.plan.launch_plan import Plan, SimPlan
 
 
 def started(joints: list[str]) -> JointPosition:

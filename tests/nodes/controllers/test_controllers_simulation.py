@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from nodes.controllers.swing_up import SwingUp
-from nodes.messages import JointCommand, RobotState
+from nodes.framework.messages import JointCommand, RobotState
+from nodes.framework.plan.loading import load_class
 from nodes.node import Context, Node
-from nodes.plan.loading import load_class
 from robots.registry import build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble

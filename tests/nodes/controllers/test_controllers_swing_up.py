@@ -16,7 +16,7 @@ import pytest
 
 from nodes.controllers.riccati import lqr_gain, solve_riccati
 from nodes.controllers.swing_up import RotaryModel, SwingUp, SwingUpParams
-from nodes.messages import JointCommand, JointReference, RobotState
+from nodes.framework.messages import JointCommand, JointReference, RobotState
 from nodes.node import Context
 from robots.registry import build
 from sim_core.simulation import Simulation

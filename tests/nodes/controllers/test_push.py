@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nodes.plan.files.file import load_plan
-from nodes.simulation.compose import compose
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.simulation.compose import compose
 
 FILE = Path(__file__).resolve().parents[3] / "launch/examples/push.toml"
 STIFFNESS, TARGET = 400.0, 0.55  # N/m and m: those of the launch file

@@ -14,11 +14,11 @@ from nodes.controllers.pd import JointPD
 from nodes.controllers.position import JointPosition
 from nodes.controllers.swing_up import SwingUp
 from nodes.controllers.take_over import FADE_S, TakeOver
-from nodes.messages import Event, JointCommand, JointReference, Message, RobotState
-from nodes.messages.codec import decode
+from nodes.framework.messages import Event, JointCommand, JointReference, Message, RobotState
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.launch_plan import Plan, SimPlan
+from nodes.framework.simulation.server import SimServer
 from nodes.node import Context, Node
-from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.simulation.server import SimServer
 
 JOINTS = ["joint_2", "joint_4"]
 STEP_S, WATCHDOG_S = 1e-3, 0.1

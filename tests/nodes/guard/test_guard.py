@@ -10,21 +10,21 @@ import msgspec
 import numpy as np
 import pytest
 
-from nodes.client import guard_state
+from nodes.framework.client import guard_state
+from nodes.framework.hosting.node_state import decode_state, encode_state
+from nodes.framework.messages import Event, JointCommand, RobotState
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.framework.simulation.compose import compose
 from nodes.guard.command_guard import CommandGuard
 from nodes.guard.driver import DriverGuard
 from nodes.guard.limits import GuardParams
 from nodes.guard.node import Guard, switch_state
 from nodes.guard.stop_log import GuardLog
-from nodes.hosting.node_state import decode_state, encode_state
-from nodes.messages import Event, JointCommand, RobotState
-from nodes.messages.codec import decode
 from nodes.node import Context, Node
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.simulation.compose import compose
-from nodes.sweeps.cells import judged
+from nodes.research.sweeps.cells import judged
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "launch/examples/guarded_arm.toml"

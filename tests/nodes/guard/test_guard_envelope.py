@@ -19,10 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, target
 from hypothesis import strategies as st
 
+from nodes.framework.plan.launch_plan import SimPlan
 from nodes.guard.command_guard import CommandGuard
 from nodes.guard.limits import GuardParams, envelope_of
 from nodes.hil.emulation.plant import Plant, PlantPerturbation
-from nodes.plan.launch_plan import SimPlan
 from sim_core.state import State
 
 JOINTS = ["joint_1", "joint_2", "joint_3", "joint_4"]

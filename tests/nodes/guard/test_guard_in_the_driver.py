@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.hosting.snapshots import restore, snapshot_of
-from nodes.messages import Event, JointCommand, RobotState
-from nodes.messages.codec import decode
+from nodes.framework.hosting.snapshots import restore, snapshot_of
+from nodes.framework.messages import Event, JointCommand, RobotState
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.framework.simulation.compose import Composition, compose
 from nodes.node import Node
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.simulation.compose import Composition, compose
-from nodes.sweeps.cells import judged
+from nodes.research.sweeps.cells import judged
 
 ROOT = Path(__file__).resolve().parents[3]
 GUARD: dict[str, Any] = {

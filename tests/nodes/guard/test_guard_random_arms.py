@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 import pytest
 
+from nodes.framework.plan.launch_plan import SimPlan
 from nodes.guard.command_guard import CommandGuard
 from nodes.guard.limits import GuardParams
 from nodes.guard.worst_case import table_of, worst_case
 from nodes.hil.emulation.plant import Plant, PlantPerturbation
-from nodes.plan.launch_plan import SimPlan
 from robots.registry import build
 
 LINK_MS, SAMPLE_MS = 20, 5  # delay of measurements and commands together, and time between two measurements

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from nodes.messages import Event
-from nodes.messages.codec import decode
-from nodes.plan.files.file import load_plan
-from nodes.plan.launch_plan import NodePlan, Plan
-from nodes.plan.loading import load_class
-from nodes.simulation.compose import compose
+from nodes.framework.messages import Event
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.launch_plan import NodePlan, Plan
+from nodes.framework.plan.loading import load_class
+from nodes.framework.simulation.compose import compose
 from robots.registry import build
 
 LAUNCH = Path(__file__).resolve().parents[3] / "launch"

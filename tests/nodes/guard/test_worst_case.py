@@ -12,13 +12,13 @@ import msgspec
 import numpy as np
 import pytest
 
-import nodes.plan.node_checks
+import nodes.framework.plan.node_checks
 from nodes.cli.application import run
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
 from nodes.guard.command_guard import CommandGuard
 from nodes.guard.limits import GuardParams
 from nodes.guard.worst_case import HOLD, MASS, SURE, shortfalls, table_of, worst_case
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
 from robots.registry import build
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Servo
 
@@ -186,7 +186,7 @@ def test_a_guard_of_a_simulated_arm_without_servos_is_refused_with_the_remedy(tm
 def test_without_the_packages_of_a_simulation_one_notice_tells_that_margins_are_not_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nodes.plan.node_checks, "can_simulate", lambda: False)
+    monkeypatch.setattr(nodes.framework.plan.node_checks, "can_simulate", lambda: False)
     lines = loaded(tmp_path, "[nodes.params.joints.lift]\nupper = 1.5\n")
     assert set(lines) == {"the margins of the guard 'guard' are not checked: this needs pip install 'armswing[sim]'"}
 

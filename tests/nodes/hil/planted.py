@@ -15,12 +15,12 @@ from typing import Literal
 
 import numpy as np
 
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.simulation.compose import compose
 from nodes.hil.alignment.streams import Floats, Stream, at_times
 from nodes.hil.emulation.imperfections import drag
 from nodes.hil.report.reading import Case, read_case
 from nodes.hil.report.verdict import Compared, Verdict, limits_of
-from nodes.plan.files.file import load_plan
-from nodes.simulation.compose import compose
 
 PLAN = Path(__file__).resolve().parents[3] / "launch/hil_robot.toml"
 JOINTS = ("joint_1", "joint_2", "joint_3", "joint_4")

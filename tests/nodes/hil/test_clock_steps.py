@@ -6,12 +6,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from nodes.framework.messages import JointCommand, PeerClock, RobotState
+from nodes.framework.recording.columns import Columns, columns
 from nodes.hil.alignment.stamps import LiveAlignment
 from nodes.hil.clocks.estimation import Exchange, detect_steps
 from nodes.hil.clocks.recorded import simulation_time
 from nodes.hil.clocks.step_location import place_step
-from nodes.messages import JointCommand, PeerClock, RobotState
-from nodes.recording.columns import Columns, columns
 
 EPOCH_NS = 1_790_000_000 * 10**9
 SIZES = (0.03, -0.03, 0.05, -0.05, 0.5, -0.5)

@@ -9,15 +9,15 @@ import msgspec
 import numpy as np
 import pytest
 
+from nodes.framework.messages import Event, Message, PeerClock, Residual, RobotState
+from nodes.framework.messages.codec import decode, encode
+from nodes.framework.recording.columns import Columns, columns
 from nodes.hil.alignment.stamps import LiveAlignment
 from nodes.hil.alignment.streams import StreamError
 from nodes.hil.clocks.recorded import simulation_time
 from nodes.hil.clocks.track import ClockTrack
 from nodes.hil_compare import HilCompare
-from nodes.messages import Event, Message, PeerClock, Residual, RobotState
-from nodes.messages.codec import decode, encode
 from nodes.node import Context
-from nodes.recording.columns import Columns, columns
 
 EPOCH_NS = 1_790_000_000 * 10**9
 Clock = Callable[[float], float]  # theirs at a time of ours; s since EPOCH_NS, both

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.simulation.compose import compose
 from nodes.hil.identification.backlash import CROSSINGS_S, best_crossing, missing
 from nodes.hil.report.reading import read_case
 from nodes.hil.report.verdict import Compared, Verdict, limits_of
-from nodes.plan.files.file import load_plan
-from nodes.simulation.compose import compose
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -13,6 +13,11 @@ import numpy as np
 import pytest
 
 from nodes.cli.application import run as armswing
+from nodes.framework.messages import RobotState, Status, Verdict
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan
+from nodes.framework.recording.reader import RecordingWriter, read_recording
+from nodes.framework.simulation.compose import compose
 from nodes.hil.alignment.comparison import compare
 from nodes.hil.alignment.streams import Stream
 from nodes.hil.identification.causes import Hint, ModelErrorHypotheses
@@ -21,11 +26,6 @@ from nodes.hil.report.limits import Limits
 from nodes.hil.report.reading import COMPARER
 from nodes.hil.report.run_notes import run_notes
 from nodes.hil_compare import HilCompare
-from nodes.messages import RobotState, Status, Verdict
-from nodes.plan.files.file import load_plan
-from nodes.plan.launch_plan import NodePlan, Plan, SimPlan
-from nodes.recording.reader import RecordingWriter, read_recording
-from nodes.simulation.compose import compose
 from robots import registry
 from sim_core.mechanism import Mechanism
 
@@ -38,7 +38,7 @@ import math
 from collections import deque
 
 from nodes.node import Node
-from nodes.messages import RobotState
+from nodes.framework.messages import RobotState
 
 FAULTS = ("biased", "late", "dead", "coarse", "paused", "ended")
 

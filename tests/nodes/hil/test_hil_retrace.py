@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from nodes.framework.messages import Event, JointCommand, RobotState
+from nodes.framework.messages import Verdict as LiveVerdict
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.launch_plan import Plan, SimPlan
+from nodes.framework.simulation.compose import compose
 from nodes.hil.prediction.predicting import LivePrediction
 from nodes.hil.report.reading import read_case
 from nodes.hil.report.verdict import Compared, Verdict, limits_of
 from nodes.hil_compare import HilCompare
-from nodes.messages import Event, JointCommand, RobotState
-from nodes.messages import Verdict as LiveVerdict
-from nodes.plan.files.file import load_plan
-from nodes.plan.launch_plan import Plan, SimPlan
-from nodes.simulation.compose import compose
 
 ROOT = Path(__file__).resolve().parents[3]
 LATE = '''
 """A robot far away: each command reaches it up to 30 ms after the model."""
 
 from nodes.hardware import Hardware
-from nodes.messages import JointCommand
+from nodes.framework.messages import JointCommand
 
 
 class Far(Hardware):

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nodes.framework.messages import RobotState
+from nodes.framework.plan.launch_plan import SimPlan
 from nodes.hil.prediction.measured_poses import MeasuredPoses
-from nodes.messages import RobotState
-from nodes.plan.launch_plan import SimPlan
 from robots.registry import build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nodes.framework.messages import JointCommand
+from nodes.framework.plan.launch_plan import SimPlan
 from nodes.hil.alignment.irregularities import SETTLING_S, RecentLargest, old_samples, paused, standstill
 from nodes.hil.prediction.predicting import LivePrediction
-from nodes.messages import JointCommand
-from nodes.plan.launch_plan import SimPlan
 from tests.nodes.hil.virtual_time import Stops, Verdicts, run
 
 PROCESSES = ("hardware", "controller", "trajectory", "sim", "compare", "recorder")

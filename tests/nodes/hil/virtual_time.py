@@ -20,23 +20,23 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from nodes.framework.hosting.hosted import HostedNode
+from nodes.framework.hosting.subscriptions import STALE_BACKLOG
+from nodes.framework.hosting.timing.clock_asker import EVERY, PATIENCE, PERIOD_S, QUICK
+from nodes.framework.messages import JointCommand, Message, PeerClock, RobotState
+from nodes.framework.messages import Verdict as LiveVerdict
+from nodes.framework.messages.codec import decode, encode
+from nodes.framework.messages.stamp import MessageStamper
+from nodes.framework.messages.topics import is_sampled
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.launch_plan import NodePlan, Plan
+from nodes.framework.plan.loading import load_class
+from nodes.framework.recording.writer import RecordingWriter
 from nodes.hil.emulation.plant import Plant, PlantPerturbation
 from nodes.hil.report.reading import read_case
 from nodes.hil.report.verdict import Compared, Verdict, limits_of
-from nodes.hosting.hosted import HostedNode
-from nodes.hosting.subscriptions import STALE_BACKLOG
-from nodes.hosting.timing.clock_asker import EVERY, PATIENCE, PERIOD_S, QUICK
-from nodes.messages import JointCommand, Message, PeerClock, RobotState
-from nodes.messages import Verdict as LiveVerdict
-from nodes.messages.codec import decode, encode
-from nodes.messages.stamp import MessageStamper
-from nodes.messages.topics import is_sampled
 from nodes.node import Context, Node, Outgoing
-from nodes.plan.files.file import load_plan
-from nodes.plan.launch_plan import NodePlan, Plan
-from nodes.plan.loading import load_class
 from nodes.recorder import run_metadata
-from nodes.recording.writer import RecordingWriter
 
 PLAN = Path(__file__).resolve().parents[3] / "launch/hil_two_computers.toml"
 EPOCH_NS = 1_790_000_000 * 10**9

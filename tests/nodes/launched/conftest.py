@@ -22,7 +22,7 @@ import pytest
 NODES = """
 import msgspec
 from nodes.node import Node
-from nodes.messages import JointCommand, RobotState
+from nodes.framework.messages import JointCommand, RobotState
 
 
 class Damper(Node):
@@ -130,7 +130,7 @@ class Ground:
 
     def wait_until_running(self, process: subprocess.Popen[str], count: int) -> list[psutil.Process]:
         """The processes of a launch's nodes and viewer once there are `count` of them and the simulation moves."""
-        from nodes.client import Client
+        from nodes.framework.client import Client
 
         def moving() -> bool:
             assert process.poll() is None, f"the launch ended: {process.communicate()}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nodes.client import Client
+from nodes.framework.client import Client
 
 HANDLING_S = 0.03
 SLOW = f"""

@@ -15,14 +15,14 @@ import pytest
 import zmq
 
 from nodes.cli.application import run
-from nodes.client import Client, read_recording
-from nodes.messages import Event, JointCommand
-from nodes.messages.codec import decode
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
-from nodes.plan.loading import load_class
-from nodes.simulation.compose import Composition
-from nodes.transport.service import ServiceClient, ServiceError
+from nodes.framework.client import Client, read_recording
+from nodes.framework.messages import Event, JointCommand
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.plan.loading import load_class
+from nodes.framework.simulation.compose import Composition
+from nodes.framework.transport.service import ServiceClient, ServiceError
 
 NAME = "my_controller"
 STRICT = "CFLAGS=-O2 -Wall -Wextra -Werror"

@@ -18,8 +18,8 @@ import zmq
 from zmq.utils import z85
 
 from nodes.cli.application import run
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
 from tests.aarch64 import sodium
 
 PACKAGES = "apt-get install make gcc libc6-dev libsodium-dev"

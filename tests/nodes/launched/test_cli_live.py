@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from nodes.cli.application import run
-from nodes.client import Client, read_recording
-from nodes.messages import JointReference
+from nodes.framework.client import Client, read_recording
+from nodes.framework.messages import JointReference
 
 STATE = "rotary_pendulum/state"
 

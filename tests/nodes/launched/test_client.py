@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from nodes.client import Client, NotLiveError, UnknownNameError, read_recording
-from nodes.messages import Description, Message, RobotState
-from nodes.messages.codec import WireError
-from nodes.recording import reader as recording
-from nodes.transport import background_threads
-from nodes.transport.bus import Subscriber
-from nodes.transport.service import ServiceError
+from nodes.framework.client import Client, NotLiveError, UnknownNameError, read_recording
+from nodes.framework.messages import Description, Message, RobotState
+from nodes.framework.messages.codec import WireError
+from nodes.framework.recording import reader as recording
+from nodes.framework.transport import background_threads
+from nodes.framework.transport.bus import Subscriber
+from nodes.framework.transport.service import ServiceError
 
 STATE = "rotary_pendulum/state"
 
@@ -138,8 +138,8 @@ def test_recordings_are_read_through_the_client_too() -> None:
 
 def test_the_client_imports_neither_the_runtime_nor_the_dynamics() -> None:
     code = (
-        "import sys, nodes.client\n"
-        "heavy = ('nodes.hosting', 'nodes.plan', 'robots', 'sim_core', 'numba', 'casadi')\n"
+        "import sys, nodes.framework.client\n"
+        "heavy = ('nodes.framework.hosting', 'nodes.framework.plan', 'robots', 'sim_core', 'numba', 'casadi')\n"
         "light = ('sim_core', 'sim_core.support', 'sim_core.support.extras', 'sim_core.support.suggestion',"
         " 'sim_core.errors', 'sim_core.trusted_files')\n"
         "found = [m for m in sys.modules if m.startswith(heavy) and m not in light]\n"

@@ -15,9 +15,9 @@ from typing import Any
 import psutil
 import pytest
 
-from nodes.client import Client, read_recording
-from nodes.recording.reader import RecordingFile
-from nodes.transport.service import ServiceError
+from nodes.framework.client import Client, read_recording
+from nodes.framework.recording.reader import RecordingFile
+from nodes.framework.transport.service import ServiceError
 
 NOBODY_WRITES = Path("/sys/run.mcap")  # root neither
 DURATION_S = 6.0

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from nodes.framework.plan.launch_plan import SimPlan
 from nodes.hil.emulation.plant import Plant, PlantPerturbation
 from nodes.hil.report.reading import read_case
-from nodes.plan.launch_plan import SimPlan
 
 ROOT = Path(__file__).resolve().parents[3]
 STEPS = 5  # of the robot between two questions, 1 ms each

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nodes.client import Client, GuardState
+from nodes.framework.client import Client, GuardState
 
 LAUNCH = """
 [sim]
@@ -36,7 +36,7 @@ guard = {{ enable_file = "{line}", joints = {{ joint_2 = {{ effort = 10.0 }} }} 
 NODES = """
 import msgspec
 from pathlib import Path
-from nodes.messages import Enable
+from nodes.framework.messages import Enable
 
 
 class SwitchParams(msgspec.Struct):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nodes.client import Client
+from nodes.framework.client import Client
 
 LAUNCH = """
 [sim]

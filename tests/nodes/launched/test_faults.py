@@ -13,8 +13,8 @@ import numpy as np
 import psutil
 import pytest
 
-from nodes.client import Client, NotLiveError, UnknownNameError, read_recording
-from nodes.messages import RobotState
+from nodes.framework.client import Client, NotLiveError, UnknownNameError, read_recording
+from nodes.framework.messages import RobotState
 
 RECORDER = """
 [[nodes]]

@@ -12,13 +12,13 @@ import pytest
 import zmq
 
 from nodes.cli.application import run
-from nodes.client import Client
-from nodes.messages import BodyPoses, Description, Event, JointCommand, Message, RobotState, Status
-from nodes.messages.codec import encode
-from nodes.recording.reader import RecordingFile
-from nodes.transport.domain import ipc_endpoint
-from nodes.transport.registry import NodeEntry, RegistryClient, RegistryError
-from nodes.transport.security import allow_list, keys
+from nodes.framework.client import Client
+from nodes.framework.messages import BodyPoses, Description, Event, JointCommand, Message, RobotState, Status
+from nodes.framework.messages.codec import encode
+from nodes.framework.recording.reader import RecordingFile
+from nodes.framework.transport.domain import ipc_endpoint
+from nodes.framework.transport.registry import NodeEntry, RegistryClient, RegistryError
+from nodes.framework.transport.security import allow_list, keys
 
 ROBOT = "arm_2dof"
 DOMAIN = 21  # no other test has it: registries of other hosts take TCP ports by their domain

@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from nodes.client import Client
-from nodes.launching import launch
+from nodes.framework.client import Client
+from nodes.framework.launching import launch
 
 NODES = '''
 import atexit
@@ -157,7 +157,7 @@ def test_a_process_that_the_fork_server_cannot_start_is_started_anew(
 
 def test_a_process_with_threads_has_no_fork_server() -> None:
     code = (
-        "import threading, time; from nodes.launching.fork_server import *\n"
+        "import threading, time; from nodes.framework.launching.fork_server import *\n"
         "threading.Thread(target=time.sleep, args=(1.0,)).start(); start_fork_server(); print(fork_server())"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60.0)

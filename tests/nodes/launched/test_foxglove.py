@@ -24,9 +24,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from nodes.bridges.foxglove_front import HOST, Front, refusal
-from nodes.bridges.foxglove_server import listening_socket
-from nodes.client import Client
+from nodes.framework.bridges.foxglove_front import HOST, Front, refusal
+from nodes.framework.bridges.foxglove_server import listening_socket
+from nodes.framework.client import Client
 
 ROBOT = "/rotary_pendulum"
 PROTOCOL = "foxglove.sdk.v1"

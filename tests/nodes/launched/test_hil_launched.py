@@ -30,7 +30,7 @@ SENSORS = """
 import math
 import msgspec
 from nodes.node import Node
-from nodes.messages import RobotState
+from nodes.framework.messages import RobotState
 
 
 class Sensors(Node):
@@ -52,7 +52,7 @@ class Sensors(Node):
 
 
 STEPPED = """
-from nodes.messages import Verdict
+from nodes.framework.messages import Verdict
 
 VERDICT = Verdict("not certain", "the clock was stepped", "3 states")
 """

@@ -208,7 +208,7 @@ def test_a_failed_node_is_restarted_and_counted(ground: Any, are_gone: Any, unti
     listener.kill()
     assert are_gone([listener], 5.0)
     until(lambda: len(ground.nodes_of(launch)) == 2 and listener not in ground.nodes_of(launch))
-    from nodes.client import Client
+    from nodes.framework.client import Client
 
     with Client(0) as client:
         until(lambda: [e.state for e in client.nodes() if e.name == "listener" and e.pid != listener.pid] == ["ready"])

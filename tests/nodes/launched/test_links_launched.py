@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from mcap.reader import make_reader
 
-from nodes.plan.files.file import load_plan
-from nodes.simulation.compose import compose
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.simulation.compose import compose
 
 ROOT = Path(__file__).parents[3]
 FILE = f"""duration_s = 3.0

@@ -16,11 +16,11 @@ import pytest
 from mcap.reader import make_reader
 
 from nodes.cli.application import run
-from nodes.launching.graph import unpublished
-from nodes.messages.codec import decode
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
-from nodes.simulation.compose import compose
+from nodes.framework.launching.graph import unpublished
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.simulation.compose import compose
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 0.3
@@ -295,7 +295,7 @@ def test_several_simulations_end_at_the_duration_of_the_command_line(mode: str, 
 
 
 PUSHES = """
-from nodes.messages import JointCommand, Residual, RobotState
+from nodes.framework.messages import JointCommand, Residual, RobotState
 from nodes.node import Node
 
 
@@ -366,7 +366,7 @@ def test_a_launch_shows_the_publication_that_no_node_receives(two_robots: Path) 
 def test_a_subscription_that_nobody_publishes_is_warned_of(two_robots: Path) -> None:
     node = '[[nodes]]\nname = "watch"\nrun = "watch.py:Watch"\nremap = {{ state = "/{}/rotary_pendulum/state" }}\n'
     (two_robots / "watch.py").write_text(
-        "from nodes.messages import RobotState\nfrom nodes.node import Node\n\n\nclass Watch(Node):\n"
+        "from nodes.framework.messages import RobotState\nfrom nodes.node import Node\n\n\nclass Watch(Node):\n"
         '    subscribes = {"state": RobotState}\n\n    def on_message(self, name, message):\n        pass\n'
     )
     (two_robots / "both.toml").write_text(BOTH + node.format("left"))

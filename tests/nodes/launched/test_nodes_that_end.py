@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from nodes.client import Client
+from nodes.framework.client import Client
 
 ENDING = """
 import os, sys
 import msgspec
 from nodes.node import Node
-from nodes.messages import JointCommand, RobotState
+from nodes.framework.messages import JointCommand, RobotState
 
 class Ending(Node):
     subscribes = {"state": RobotState}

@@ -22,8 +22,8 @@ import msgpack
 import pytest
 import zmq
 
-from nodes.client import Client
-from nodes.messages import RobotState
+from nodes.framework.client import Client
+from nodes.framework.messages import RobotState
 
 STATE = "rotary_pendulum/state"
 Curves = dict[str, list[tuple[float, float]]]
@@ -160,9 +160,9 @@ def test_a_port_in_use_is_refused_in_one_line(live: Any) -> None:
 
 
 def test_nan_and_vectors_of_plotted_values_become_curves() -> None:
-    from nodes.bridges.plotjuggler import plottable
-    from nodes.messages import PlotValues
-    from nodes.messages.codec import encode
+    from nodes.framework.bridges.plotjuggler import plottable
+    from nodes.framework.messages import PlotValues
+    from nodes.framework.messages.codec import encode
 
     juggler = PlotJuggler("inproc://nobody")
     message = PlotValues(timestamp=0.5, values={"error": math.nan, "tip": [1.0, 2.0]})

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from nodes.cli.application import run
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
 from nodes.hil.processor.comparison import compare_commands, ulps
 from nodes.hil.processor.plan import plan_of_processors
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
 
 CROSS, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 PACKAGES = "apt-get install make gcc libc6-dev qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nodes.cli.application import run
-from nodes.client import read_recording
+from nodes.framework.client import read_recording
 
 NAME = "my_controller"
 CROSS, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"

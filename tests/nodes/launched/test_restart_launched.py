@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from nodes.cli.application import run as command_line
-from nodes.client import read_recording
-from nodes.plan.files.file import load_plan
-from nodes.recording.reader import RecordingFile
-from nodes.recording.writer import is_complete
+from nodes.framework.client import read_recording
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.recording.reader import RecordingFile
+from nodes.framework.recording.writer import is_complete
 
 ROOT = Path(__file__).resolve().parents[3]
 PLAN = """
@@ -86,7 +86,7 @@ def test_a_live_launch_goes_to_a_time_of_a_recording(
     plan = load_plan(tmp_path / "plan.toml", [f"recorder.file={tmp_path / 'live.mcap'}"])
     plan.domain = domain
     whole = load_plan(tmp_path / "plan.toml", [f"recorder.file={file}"])
-    from nodes.simulation.compose import compose
+    from nodes.framework.simulation.compose import compose
 
     with compose(whole) as composition:
         composition.run()

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nodes.client import read_recording
-from nodes.recording.sidecar import read_sidecar
+from nodes.framework.client import read_recording
+from nodes.framework.recording.sidecar import read_sidecar
 
 ROBOT = """
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Y

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from nodes.cli.application import run
-from nodes.client import Client
-from nodes.launching.joining import run_node
-from nodes.messages import RobotState
-from nodes.recording.reader import RecordingWriter
-from nodes.transport.domain import domain_folder
-from nodes.transport.registry import RegistryError
+from nodes.framework.client import Client
+from nodes.framework.launching.joining import run_node
+from nodes.framework.messages import RobotState
+from nodes.framework.recording.reader import RecordingWriter
+from nodes.framework.transport.domain import domain_folder
+from nodes.framework.transport.registry import RegistryError
 
 BRITTLE = """
 import msgspec
 from nodes.node import Node
-from nodes.messages import RobotState
+from nodes.framework.messages import RobotState
 
 
 class Burning(Node):

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from nodes.client import Client
-from nodes.recording.integrity.holes import LOST
-from nodes.recording.reader import RecordingFile
-from nodes.recording.runs import seq_of
+from nodes.framework.client import Client
+from nodes.framework.recording.integrity.holes import LOST
+from nodes.framework.recording.reader import RecordingFile
+from nodes.framework.recording.runs import seq_of
 
 BURST = """
 import msgspec

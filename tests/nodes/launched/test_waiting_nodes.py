@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nodes.client import Client
+from nodes.framework.client import Client
 
 WAITER = """
 from pathlib import Path

@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodes.client import read_recording
-from nodes.hosting import trial_import
-from nodes.hosting.hosted import HostedNode
-from nodes.messages import JointCommand
-from nodes.messages.codec import decode
-from nodes.plan.files.file import load_plan
-from nodes.plan.key_checks import PlanError
-from nodes.plan.launch_plan import SimPlan
-from nodes.simulation.compose import Composition, compose
+from nodes.framework.client import read_recording
+from nodes.framework.hosting import trial_import
+from nodes.framework.hosting.hosted import HostedNode
+from nodes.framework.messages import JointCommand
+from nodes.framework.messages.codec import decode
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.plan.launch_plan import SimPlan
+from nodes.framework.simulation.compose import Composition, compose
 
 LIMIT = 0.05  # N m, of the arm's motor
 LARGEST_JUMP = 0.03 * LIMIT

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodes.messages import Description
-from nodes.simulation.description import describe
+from nodes.framework.messages import Description
+from nodes.framework.simulation.description import describe
 from robots import build
 from robots.export import export
 from robots.importing import meshes
@@ -293,9 +293,9 @@ def test_an_export_has_the_box_around_a_mesh_and_says_so(language: str) -> None:
 
 
 BRIDGES = """
-from nodes.bridges.foxglove_scene import scene_of
-from nodes.bridges.rerun_file import _drawn
-from nodes.simulation.description import describe
+from nodes.framework.bridges.foxglove_scene import scene_of
+from nodes.framework.bridges.rerun_file import _drawn
+from nodes.framework.simulation.description import describe
 from tests.robots.importing.test_meshes import MESH, made
 
 description = describe(made(MESH), 1e-3, (), "")

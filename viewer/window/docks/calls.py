@@ -8,9 +8,9 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore
 
-from nodes.client import Client, NotLiveError, UnknownNameError
-from nodes.transport.registry import RegistryError
-from nodes.transport.service import ServiceError
+from nodes.framework.client import Client, NotLiveError, UnknownNameError
+from nodes.framework.transport.registry import RegistryError
+from nodes.framework.transport.service import ServiceError
 
 Then = Callable[[Any], None]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
-from nodes.messages import Status
+from nodes.framework.messages import Status
 from viewer.data.live_store import LiveStore
 from viewer.qt import theme
 from viewer.window.docks.calls import ServiceCalls

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtWidgets
 
-from nodes.messages import ActuatorDescription, Description, JointDescription
+from nodes.framework.messages import ActuatorDescription, Description, JointDescription
 from viewer.data.signals import Signals
 from viewer.qt import theme
 from viewer.qt.focus import only_when_clicked

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
-from nodes.transport.service import ServiceError
+from nodes.framework.transport.service import ServiceError
 from viewer.qt import theme
 from viewer.window.docks.calls import ServiceCalls
 

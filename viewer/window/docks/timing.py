@@ -10,7 +10,7 @@ from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
-from nodes.messages import Status
+from nodes.framework.messages import Status
 from viewer.qt import theme
 
 BAR_HEIGHT = 18

@@ -34,7 +34,7 @@ def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[An
     joint coordinates.
     """
     # ZeroMQ: 0.04 s
-    from nodes.launching.process import print_warnings_plainly
+    from nodes.framework.launching.process import print_warnings_plainly
     from robots.registry import OWN_FILE, build, builder, names, with_joint_coordinates
 
     if name not in names() and not is_reference(name):

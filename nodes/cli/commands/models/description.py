@@ -15,7 +15,7 @@ JOINT_PARTS = ("damping", "load", "armature", "spring", "friction", "stops")
 
 def plain_description(mechanism: Any) -> dict[str, Any]:
     """Description of a mechanism as plain values, for JSON; numbers in SI units and radians."""
-    from nodes.simulation.description import output_names, output_units
+    from nodes.framework.simulation.description import output_names, output_units
     from sim_core.mechanism.constraints import BeamContact
 
     return {

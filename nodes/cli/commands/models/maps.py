@@ -393,7 +393,7 @@ def _plan(name: str, request: Request, param: list[str] | None, sets: list[str] 
         if sets:
             raise InputError(f"--set {sets[0]}: only a launch file has such keys; use --param for {name!r}")
         return None
-    from nodes.sweeps.starts import plan_for_starts
+    from nodes.research.sweeps.starts import plan_for_starts
 
     for option, given, remedy in (
         ("--param", param, "use --set sim.parameters.NAME=VALUE"),
@@ -413,8 +413,8 @@ def _launched(plan: Any, request: Request, kept: Path, go_on: Any) -> tuple[Any,
     kept     file with the finished runs of an interrupted map; the map continues after these runs
     go_on    function that is called repeatedly; it raises an error to stop the computation
     """
-    from nodes.sweeps.engine import default_workers
-    from nodes.sweeps.starts import ranges_from
+    from nodes.research.sweeps.engine import default_workers
+    from nodes.research.sweeps.starts import ranges_from
     from sim_core.analysis.maps import grid, map_of
     from sim_core.analysis.stability import StateNorm
 
@@ -461,7 +461,7 @@ def _write(picture: Path, found: Any, how: dict[str, Any]) -> Path:
     """
     import numpy as np
 
-    from nodes.pages.state_map import draw_state_map
+    from nodes.research.pages.state_map import draw_state_map
 
     data, (across, up) = picture.with_suffix(".npz"), found.axes
     shape = (*found.is1.shape, -1)

@@ -25,7 +25,7 @@ from nodes.cli.terminal import (
     warn,
     working,
 )
-from nodes.recording.new_file import write_file
+from nodes.framework.recording.new_file import write_file
 from robots.files import MODELS, is_model_file, robot_name
 from sim_core.errors import InvalidRequest
 from sim_core.support.suggestion import did_you_mean

@@ -101,9 +101,9 @@ def _carry_out(
     missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
     if missing:
         raise UnavailableError(f"a study needs {' and '.join(missing)}; install with: pip install 'armswing[studies]'")
-    from nodes.studies import papers
-    from nodes.studies.framework import executors as crew
-    from nodes.studies.framework import report
+    from nodes.research.studies import papers
+    from nodes.research.studies.framework import executors as crew
+    from nodes.research.studies.framework import report
 
     study = papers.make_study(paper, quick=quick, spans=spans)
     _refuse_foreign(folder, report.marker_of(folder), report.foreign_files(folder, study), paper)

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from nodes.bridges.foxglove_front import ORIGIN
-from nodes.bridges.plotjuggler import STEPS, PlotJugglerBridge
 from nodes.cli.terminal import Domain, InputError, print_line, warn
+from nodes.framework.bridges.foxglove_front import ORIGIN
+from nodes.framework.bridges.plotjuggler import STEPS, PlotJugglerBridge
 
 app = typer.Typer(epilog="Example: armswing bridge plotjuggler", no_args_is_help=True)
 Port = typer.Option("--port", min=0, max=65535, help="Port of this computer; 0 for a free one.")
@@ -48,7 +48,7 @@ def foxglove(
 
     Web pages may not connect, except those of Foxglove, of this computer and of each --origin.
     """
-    from nodes.bridges.foxglove_server import FoxgloveBridge
+    from nodes.framework.bridges.foxglove_server import FoxgloveBridge
 
     if wrong := [each for each in origin or () if not ORIGIN.fullmatch(each)]:
         raise InputError(f"--origin {wrong[0]!r}: write scheme and host in small letters, as in https://example.org")

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from nodes.cli.terminal import Domain, InputError, print_line
-from nodes.client import Client
-from nodes.launching.graph import Member, members_of, text
-from nodes.launching.graph import svg as picture
-from nodes.plan.files.file import load_plan
-from nodes.recording.new_file import write_file
+from nodes.framework.client import Client
+from nodes.framework.launching.graph import Member, members_of, text
+from nodes.framework.launching.graph import svg as picture
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.recording.new_file import write_file
 
 
 def add_to(app: typer.Typer) -> None:

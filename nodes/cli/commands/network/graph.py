@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from nodes.cli.terminal import AsJson, Domain, print_json, print_line, print_table
-from nodes.client import Client, guard_state, lost_messages
-from nodes.transport.service import ServiceError, ServiceTimeout
+from nodes.framework.client import Client, guard_state, lost_messages
+from nodes.framework.transport.service import ServiceError, ServiceTimeout
 
 NO_ANSWER = "no answer"
 ANSWER_S = 1.0  # longest wait for the status of a node

@@ -9,10 +9,10 @@ import msgspec
 import typer
 
 from nodes.cli.terminal import AsJson, InputError, print_json, print_line, print_table
-from nodes.messages import Message
-from nodes.messages import structs as messages
-from nodes.messages.topics import known_topics
-from nodes.plan.key_checks import type_text
+from nodes.framework.messages import Message
+from nodes.framework.messages import structs as messages
+from nodes.framework.messages.topics import known_topics
+from nodes.framework.plan.key_checks import type_text
 from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(epilog="Example: armswing message list", no_args_is_help=True)

@@ -14,10 +14,10 @@ import typer
 
 from nodes.cli.publishing import publish
 from nodes.cli.terminal import AsJson, Domain, InputError, UnavailableError, print_json, print_line, print_table, warn
-from nodes.client import Client
-from nodes.messages.topics import lookup
-from nodes.transport.host_config import read_host_config
-from nodes.transport.service import CLOCK, ServiceClient
+from nodes.framework.client import Client
+from nodes.framework.messages.topics import lookup
+from nodes.framework.transport.host_config import read_host_config
+from nodes.framework.transport.service import CLOCK, ServiceClient
 from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(epilog="Example: armswing topic list", no_args_is_help=True)

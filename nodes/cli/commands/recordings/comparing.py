@@ -37,7 +37,7 @@ def compare(
 
     States are aligned by their timestamps. Exit code 0 if plans and positions are the same, 1 if they differ.
     """
-    from nodes.recording.compare import compare as compared
+    from nodes.framework.recording.compare import compare as compared
 
     for file in (first, second):
         require_recording(file)

@@ -24,8 +24,8 @@ from nodes.cli.terminal import (
     require_recording,
     warn,
 )
-from nodes.recording.integrity.search import is_replaceable
-from nodes.recording.lock import FileInUseError, require_unlocked
+from nodes.framework.recording.integrity.search import is_replaceable
+from nodes.framework.recording.lock import FileInUseError, require_unlocked
 
 PLAYING_PERIOD_S = 0.2
 MOST_EVENTS = 20  # most events of one kind that are listed
@@ -53,7 +53,7 @@ def record(
     domain: Domain = None,
 ) -> None:
     """Record every topic of the live domain until Ctrl-C."""
-    from nodes.launching.joining import run_node  # nodes: 0.07 s, also of `info`
+    from nodes.framework.launching.joining import run_node  # nodes: 0.07 s, also of `info`
 
     folder = output.absolute().parent
     if not folder.is_dir():
@@ -91,7 +91,7 @@ def record(
 
 def _free_name(domain: int | None) -> str:
     """ "record", or "record_2" and so on where a node of the live launch has this name."""
-    from nodes.client import Client, NotLiveError  # ZeroMQ: 0.04 s, also of `info`
+    from nodes.framework.client import Client, NotLiveError  # ZeroMQ: 0.04 s, also of `info`
 
     taken: set[str] = set()
     with contextlib.suppress(NotLiveError), Client(domain) as client:
@@ -107,7 +107,7 @@ def play(
     domain: Domain = None,
 ) -> None:
     """Publish the messages of a recording again, at the recorded speed or at a multiple of this speed."""
-    from nodes.launching.joining import run_node  # nodes: 0.07 s, also of `info`
+    from nodes.framework.launching.joining import run_node  # nodes: 0.07 s, also of `info`
 
     require_recording(file)
     if not 0.0 < speed < float("inf"):
@@ -129,7 +129,7 @@ def play(
 
 def info(file: File, as_json: AsJson = False) -> None:
     """Show runs, topics, message counts, rates, duration and parameters of a recording."""
-    from nodes.recording.reader import describe
+    from nodes.framework.recording.reader import describe
 
     require_recording(file)
     found = describe(file)
@@ -174,8 +174,8 @@ def export(
         write_client(lang, output or Path(FOLDER))
         return
     # messages: 0.01 s of each help page
-    from nodes.recording.integrity.holes import inner
-    from nodes.recording.reader import read_recording
+    from nodes.framework.recording.integrity.holes import inner
+    from nodes.framework.recording.reader import read_recording
 
     if csv is None and rerun is None and foxglove is None:
         raise InputError("name what to write: --csv FOLDER, --rerun FILE or --foxglove FILE")
@@ -192,16 +192,16 @@ def export(
         raise InputError("--foxglove always writes all runs of the recording; leave --run out")
     written = []
     if csv is not None:
-        from nodes.recording.csv import export_csv
+        from nodes.framework.recording.csv import export_csv
 
         written += export_csv(recording, csv)
     if rerun is not None:
-        from nodes.bridges.rerun_file import export_rerun
+        from nodes.framework.bridges.rerun_file import export_rerun
 
         export_rerun(recording, rerun)
         written.append(rerun)
     if foxglove is not None:
-        from nodes.bridges.foxglove_file import export_foxglove
+        from nodes.framework.bridges.foxglove_file import export_foxglove
 
         export_foxglove(file, foxglove)
         written.append(foxglove)
@@ -231,8 +231,8 @@ def _require_new_file(option: str, target: Path | None, source: Path) -> None:
 def _robot_of(file: Path) -> str:
     """Name of the robot in a recording, from the first message that can be published for a robot."""
     # messages: 0.01 s of each help page
-    from nodes.messages.topics import ROBOT_TOPICS
-    from nodes.recording.reader import RecordingFile
+    from nodes.framework.messages.topics import ROBOT_TOPICS
+    from nodes.framework.recording.reader import RecordingFile
 
     others = ""
     for recorded in RecordingFile(file):
@@ -247,7 +247,7 @@ def _robot_of(file: Path) -> str:
 
 
 def _refuse_two_speakers(robot: str, domain: int | None) -> None:
-    from nodes.client import Client, NotLiveError  # ZeroMQ: 0.04 s, also of `info`
+    from nodes.framework.client import Client, NotLiveError  # ZeroMQ: 0.04 s, also of `info`
 
     try:
         with Client(domain) as client:
@@ -282,8 +282,8 @@ def _print(found: dict[str, Any]) -> None:
     # messages: 0.01 s of each help page
     from msgspec import convert
 
-    from nodes.recording.integrity.holes import Hole, inner
-    from nodes.recording.runs import Run
+    from nodes.framework.recording.integrity.holes import Hole, inner
+    from nodes.framework.recording.runs import Run
 
     runs = [convert(run, Run) for run in found["runs"]]
     span = f"{found['duration_s']:.3f} s "

@@ -26,7 +26,7 @@ from nodes.cli.terminal import (
     require_recording,
     working,
 )
-from nodes.plan.files.file import load_plan
+from nodes.framework.plan.files.file import load_plan
 from sim_core.support.suggestion import did_you_mean
 
 EXIT_CODES = {"passed": 0, "failed": 1, "not certain": 3}
@@ -216,8 +216,8 @@ def check(
     go. The checks cover the joints' positions within their limits, signs of motors and encoders, latency and jitter of
     the connection, quality of the clock, and free disk space. Exit code 0 for go, 1 for no go.
     """
+    from nodes.framework.launching.launch import launch_plan  # launches: 0.08 s of each help page
     from nodes.hil_check import CheckFinding, HilCheckParams, plan_of_check, servo_joints
-    from nodes.launching.launch import launch_plan  # launches: 0.08 s of each help page
 
     plan = load_plan(file, set_ or [], None, arguments or [])
     if domain is not None:
@@ -297,11 +297,11 @@ def processor(
     controller's commands are equal byte for byte; 1 if they differ. The largest difference is then printed in units in
     the last place.
     """
+    from nodes.framework.launching.launch import launch_plan  # launches: 0.08 s of each help page
+    from nodes.framework.recording.reader import read_recording
     from nodes.hil.processor.comparison import compare_commands, read_times
     from nodes.hil.processor.page import QUANTILES, rows_of, write_page
     from nodes.hil.processor.plan import OTHER, plan_of_processors  # 0.02 s of each help page
-    from nodes.launching.launch import launch_plan  # launches: 0.08 s of each help page
-    from nodes.recording.reader import read_recording
 
     if not program.is_file():
         raise InputError(f"--program {str(program)!r}: no such file")

@@ -10,8 +10,8 @@ import msgspec
 import typer
 
 from nodes.cli.terminal import AsJson, InputError, parse_assignments, print_json, print_line, require_recording, warn
-from nodes.plan.loading import load_class
-from nodes.simulation.replay.comparison import NOT_COMPARED, Tolerances
+from nodes.framework.plan.loading import load_class
+from nodes.framework.simulation.replay.comparison import NOT_COMPARED, Tolerances
 from sim_core.support.suggestion import did_you_mean
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def replay(
     the file. With --from, the node begins with its state in the latest snapshot before the given time. If the node's
     code or parameters differ from the recorded ones, the node begins without this state.
     """
-    from nodes.simulation.replay import replay as replays
+    from nodes.framework.simulation.replay import replay as replays
 
     require_recording(recording)
     tolerances = _tolerances(tolerance or [])
@@ -73,7 +73,7 @@ def replay(
     node_plan = replays.node_of(plan, node, name, parse_assignments(param or [], "--param"))
     start = None
     if from_ is not None:
-        from nodes.simulation.restart.finding import read_replay_start
+        from nodes.framework.simulation.restart.finding import read_replay_start
 
         if plan.sim.mode != "lockstep":
             raise InputError(

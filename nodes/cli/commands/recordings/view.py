@@ -10,7 +10,7 @@ import typer
 
 from nodes.cli.commands.models.studies import Bar
 from nodes.cli.terminal import Domain, InputError, print_line, require_recording, warn
-from nodes.client import Client
+from nodes.framework.client import Client
 from viewer.film import Film, parse_size
 
 FILMING = ("--from", "--to", "--speed", "--fps", "--size")

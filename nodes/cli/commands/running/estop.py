@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from nodes.cli.terminal import AsJson, Domain, UnavailableError, print_json, print_table
-from nodes.client import Client
+from nodes.framework.client import Client
 
 
 def add_to(app: typer.Typer) -> None:

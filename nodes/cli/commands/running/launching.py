@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from nodes.cli.terminal import Domain, InputError, parse_assignments, print_line, print_table, require_recording
-from nodes.recording.new_file import write_file
-from nodes.recording.places import before_path
+from nodes.framework.recording.new_file import write_file
+from nodes.framework.recording.places import before_path
 from sim_core.support.suggestion import did_you_mean
 
 if TYPE_CHECKING:
-    from nodes.plan.launch_plan import Plan
+    from nodes.framework.plan.launch_plan import Plan
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,7 +27,7 @@ def _print_keys(requested: bool) -> None:
     """Print every key of a launch file, and end the program."""
     if not requested:
         return
-    from nodes.plan.key_reference import TABLES, keys, parameters
+    from nodes.framework.plan.key_reference import TABLES, keys, parameters
 
     for table in TABLES:
         print_line(f"{table or 'keys above all tables'}")
@@ -46,7 +46,7 @@ def _print_installed(requested: bool) -> None:
     """Print the installed launch files, and end the program."""
     if not requested:
         return
-    from nodes.plan.files.shipped import about, installed_launch_files  # plans: 0.02 s of each help page
+    from nodes.framework.plan.files.shipped import about, installed_launch_files  # plans: 0.02 s of each help page
 
     print_table(
         ("launch file", "what it runs"), [(name, about(file)) for name, file in installed_launch_files().items()]
@@ -59,7 +59,10 @@ def _copy(name: Path) -> None:
 
     Raises InputError if there is no such launch file, or if a file with other content exists.
     """
-    from nodes.plan.files.shipped import installed_launch_files, with_needed_files  # plans: 0.02 s of each help page
+    from nodes.framework.plan.files.shipped import (  # plans: 0.02 s of each help page
+        installed_launch_files,
+        with_needed_files,
+    )
 
     installed = installed_launch_files()
     if (file := installed.get(name.name.removesuffix(".toml"))) is None:
@@ -80,9 +83,9 @@ def _copy(name: Path) -> None:
 def _print_arguments(file: Path) -> None:
     """Print the arguments of a launch file."""
     # plans: 0.02 s of each help page
-    from nodes.plan.files.arguments import declared_by, text_of
-    from nodes.plan.files.document import read_document
-    from nodes.plan.files.shipped import launch_file
+    from nodes.framework.plan.files.arguments import declared_by, text_of
+    from nodes.framework.plan.files.document import read_document
+    from nodes.framework.plan.files.shipped import launch_file
 
     declared = declared_by(read_document(launch_file(file)))
     if not declared:
@@ -210,8 +213,8 @@ def launch(
     # launches: 0.08 s of each help page
     import msgspec
 
-    from nodes.launching.launch import launch_plan, process_began
-    from nodes.plan.files.file import load_plan
+    from nodes.framework.launching.launch import launch_plan, process_began
+    from nodes.framework.plan.files.file import load_plan
 
     timing = [] if timing_from is None else [f"timing_from={msgspec.json.encode(str(timing_from)).decode()}"]
     notes: list[str] = []
@@ -226,7 +229,7 @@ def launch(
         _launch_host(plan, host, watch, [option for option, value in given.items() if value is not None])
     begin = b""
     if plan.timing_from:
-        from nodes.simulation.recorded_links import with_recorded_links
+        from nodes.framework.simulation.recorded_links import with_recorded_links
 
         plan, measured = with_recorded_links(plan)
         notes += measured
@@ -244,7 +247,7 @@ def _begin(plan: Plan, recording: Path | None, at: float | None) -> tuple[bytes,
 
     Raises InputError if the recording or the time `at` is missing, or if the run would replace the recording.
     """
-    from nodes.simulation.restart.finding import notes, read_restart
+    from nodes.framework.simulation.restart.finding import notes, read_restart
 
     if recording is None or at is None:
         raise InputError("--from and --at must be given together, as in --from run.mcap --at 5.0")
@@ -259,8 +262,8 @@ def _begin(plan: Plan, recording: Path | None, at: float | None) -> tuple[bytes,
 def _require_that_it_is_kept(plan: Plan, recording: Path) -> None:
     """Raise InputError if a recorder of the plan replaces `recording` when it keeps its previous file as *.before."""
     # launches: 0.08 s of each help page
-    from nodes.launching.results import recorded_file
-    from nodes.plan.loading import load_class
+    from nodes.framework.launching.results import recorded_file
+    from nodes.framework.plan.loading import load_class
 
     for node in plan.nodes_on(plan.sim.host):
         file = recorded_file(node, load_class(node.run, plan.folder))
@@ -276,9 +279,9 @@ def _require_that_it_is_kept(plan: Plan, recording: Path) -> None:
 
 def _print_differences(plan: Plan, recording: Path | None) -> None:
     """Print one line with the options --set that give a plan the values of the plan in a recording."""
-    from nodes.recording.reader import RecordingFile
-    from nodes.simulation.replay.replay import plan_of
-    from nodes.simulation.restart.overrides import recorded_overrides  # plans: 0.02 s of each help page
+    from nodes.framework.recording.reader import RecordingFile
+    from nodes.framework.simulation.replay.replay import plan_of
+    from nodes.framework.simulation.restart.overrides import recorded_overrides  # plans: 0.02 s of each help page
 
     if recording is None:
         raise InputError("--differences needs a recording, as in --differences --from run.mcap")
@@ -299,7 +302,7 @@ def _launch_host(plan: Plan, host: str, watch: bool, given: list[str]) -> NoRetu
 
     given  options of the command line that work only on the server's host
     """
-    from nodes.launching.hosts.host_launch import launch_host  # other launches have one host
+    from nodes.framework.launching.hosts.host_launch import launch_host  # other launches have one host
 
     if given:
         raise InputError(
@@ -335,8 +338,8 @@ def run(
     The node outlasts the launch: it waits for the next one and joins it. Ctrl-C ends the node.
     """
     # nodes: 0.07 s of each help page
-    from nodes.launching.joining import run_node
-    from nodes.transport.registry import RegistryError
+    from nodes.framework.launching.joining import run_node
+    from nodes.framework.transport.registry import RegistryError
 
     params = parse_assignments(param or [], "--param")
     try:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from nodes.cli.terminal import AsJson, Domain, InputError, NegativeNumbers, parse_value, print_json, print_line
-from nodes.client import Client
-from nodes.transport.service import ServiceError
+from nodes.framework.client import Client
+from nodes.framework.transport.service import ServiceError
 from sim_core.support.suggestion import did_you_mean
 
 app = typer.Typer(epilog="Example: armswing param list swing_up", no_args_is_help=True)

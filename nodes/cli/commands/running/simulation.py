@@ -19,11 +19,11 @@ from nodes.cli.terminal import (
     print_line,
     warn,
 )
-from nodes.client import Client, GuardState
-from nodes.launching.summary import Load, seconds_text
-from nodes.messages.codec import MAX_BYTES
-from nodes.plan.launch_plan import SPEED_MAX, SPEED_MIN
-from nodes.recording.new_file import write_file
+from nodes.framework.client import Client, GuardState
+from nodes.framework.launching.summary import Load, seconds_text
+from nodes.framework.messages.codec import MAX_BYTES
+from nodes.framework.plan.launch_plan import SPEED_MAX, SPEED_MIN
+from nodes.framework.recording.new_file import write_file
 from sim_core.support.limited import read_limited
 
 STEPPING_PERIOD_S = 0.02
@@ -217,8 +217,8 @@ def restore(
 def _go_back(file: Path, at: float, domain: int | None) -> None:
     """Set the live launch to a time of a recorded run."""
     # nodes: 0.07 s, which other commands of `sim` do not need
-    from nodes.launching.joining import live_plan
-    from nodes.simulation.restart.finding import notes, read_restart
+    from nodes.framework.launching.joining import live_plan
+    from nodes.framework.simulation.restart.finding import notes, read_restart
 
     with Client(domain) as client:
         plan = live_plan(client.domain)

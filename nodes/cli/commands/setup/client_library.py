@@ -6,10 +6,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from nodes.cli.terminal import InputError, print_line
-from nodes.recording.new_file import write_file
+from nodes.framework.recording.new_file import write_file
 from sim_core.support.suggestion import did_you_mean
 
-LANGUAGES = {"c": "c_client"}  # {language: folder of its files in the package `nodes`}
+LANGUAGES = {"c": "c_client"}  # {language: folder of its files in `nodes.framework`}
 FOLDER = "armswing_client"
 
 
@@ -24,7 +24,9 @@ def write_client(lang: str, folder: Path) -> None:
             f"{', '.join(LANGUAGES)}{did_you_mean(lang, LANGUAGES)}"
         )
     sources = [
-        each for each in (files("nodes") / LANGUAGES[lang]).iterdir() if each.name.endswith((".c", ".h", "file"))
+        each
+        for each in (files("nodes.framework") / LANGUAGES[lang]).iterdir()
+        if each.name.endswith((".c", ".h", "file"))
     ]
     contents = {folder / each.name: each.read_bytes() for each in sorted(sources, key=lambda each: each.name)}
     for path, content in contents.items():

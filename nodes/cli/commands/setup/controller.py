@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from nodes.cli.terminal import InputError, print_line, warn
-from nodes.recording.new_file import write_file
+from nodes.framework.recording.new_file import write_file
 from robots.files import is_reference, located, robot_name
 from sim_core.support.suggestion import did_you_mean
 

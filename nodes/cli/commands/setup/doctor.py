@@ -15,9 +15,9 @@ import msgspec
 import typer
 
 from nodes.cli.terminal import AsJson, InputError, print_json, print_line
-from nodes.hosting.computer import settings
-from nodes.hosting.timing.jitter import Jitter, measure_jitter
-from nodes.transport.domain import DomainError, default_domain, domain_folder
+from nodes.framework.hosting.computer import settings
+from nodes.framework.hosting.timing.jitter import Jitter, measure_jitter
+from nodes.framework.transport.domain import DomainError, default_domain, domain_folder
 
 LIBRARIES = ("pyzmq", "msgspec", "msgpack", "mcap", "rich")
 SIMULATION_LIBRARIES = ("numpy", "casadi", "llvmlite", "numba", "scipy")

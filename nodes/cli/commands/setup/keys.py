@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nodes.cli.terminal import AsJson, print_json, print_line, print_table
-from nodes.transport.security import allow_list, keys
+from nodes.framework.transport.security import allow_list, keys
 
 app = typer.Typer(epilog="Example: armswing keys list", no_args_is_help=True)
 

@@ -11,8 +11,8 @@ import typer
 from nodes.cli.commands.models.studies import Interrupted, interruptible
 from nodes.cli.commands.sweeping.progress import SweepBar
 from nodes.cli.terminal import AsJson, InputError, print_json, print_line, print_table, warn
-from nodes.plan.files.file import load_plan
-from nodes.sweeps.frequency import FrequencyResponse, frequency_response
+from nodes.framework.plan.files.file import load_plan
+from nodes.research.sweeps.frequency import FrequencyResponse, frequency_response
 
 EXAMPLE = "armswing bode launch/examples/my_controller.toml --from 0.3 --to 20 -o loop.png"
 SHARE = 0.01  # default amplitude, as a share of the effort limit
@@ -86,7 +86,7 @@ def bode(
         warn("armswing: interrupted; nothing written")
         raise typer.Exit(128 + end.signal) from None
     if output is not None:
-        from nodes.pages.bode_plot import draw_bode_plot  # with a picture alone
+        from nodes.research.pages.bode_plot import draw_bode_plot  # with a picture alone
 
         unit = "m" if plan.sim.make_mechanism().joint(found.joint).kind == "prismatic" else "rad"
         draw_bode_plot(output, f"{plan.name}, amplitude {size:g}", found, f"{unit} by effort")

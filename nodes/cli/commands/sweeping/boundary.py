@@ -30,11 +30,16 @@ def find_in(
     target  result and threshold, such as "pass_rate=0.9"
     dask    address of a Dask scheduler that distributes the runs; None for processes of this computer
     """
-    from nodes.sweeps import boundary
-    from nodes.sweeps.design import SweepError, changed_files, default_limit_s, made_again  # 0.07 s of each help page
-    from nodes.sweeps.engine import default_workers, local_runner, warm_up
-    from nodes.sweeps.journal import Journal, read_sweep
-    from nodes.sweeps.report.page import check_figures
+    from nodes.research.sweeps import boundary
+    from nodes.research.sweeps.design import (  # 0.07 s of each help page
+        SweepError,
+        changed_files,
+        default_limit_s,
+        made_again,
+    )
+    from nodes.research.sweeps.engine import default_workers, local_runner, warm_up
+    from nodes.research.sweeps.journal import Journal, read_sweep
+    from nodes.research.sweeps.report.page import check_figures
 
     folder = folder.absolute()
     sweep = read_sweep(folder)
@@ -64,7 +69,7 @@ def find_in(
                     warm_up(sweep)
                     runner = local_runner(sweep, count, limit)
                 else:
-                    from nodes.sweeps.cluster import dask_runner
+                    from nodes.research.sweeps.cluster import dask_runner
 
                     runner = dask_runner(dask, count, sweep, limit)
                 with runner as run:

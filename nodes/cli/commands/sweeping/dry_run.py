@@ -11,8 +11,8 @@ from nodes.cli.terminal import print_json, print_line, print_table, warn, workin
 from sim_core.support.shown import printable
 
 if TYPE_CHECKING:
-    from nodes.sweeps.design import Sweep
-    from nodes.sweeps.trial import Estimate
+    from nodes.research.sweeps.design import Sweep
+    from nodes.research.sweeps.trial import Estimate
 
 SHOWN_VALUES, SHOWN_RUNS, LISTED_RUNS = 12, 24, 100_000  # of an axis; in the table; in JSON
 
@@ -28,10 +28,10 @@ def describe(
     dask            address of a Dask scheduler; None for processes of this computer
     accept_changes  whether the sweep may continue although its files changed
     """
-    from nodes.sweeps.engine import default_workers
-    from nodes.sweeps.journal import check_folder, read_rows
-    from nodes.sweeps.structures import groups, structural
-    from nodes.sweeps.trial import estimate
+    from nodes.research.sweeps.engine import default_workers
+    from nodes.research.sweeps.journal import check_folder, read_rows
+    from nodes.research.sweeps.structures import groups, structural
+    from nodes.research.sweeps.trial import estimate
 
     check_folder(folder, sweep, accept_changes)
     rows = read_rows(folder) if folder.is_dir() else {}
@@ -95,7 +95,7 @@ def _product(sweep: Sweep) -> str:
 
 
 def _print_estimate(found: Estimate | str, left: int, cells: int, count: int | None, compiled: int) -> None:
-    from nodes.sweeps.trial import size_text, time_text
+    from nodes.research.sweeps.trial import size_text, time_text
 
     if isinstance(found, str):
         warn(f"warning: no estimate of the time, because the first run ended early: {found}")

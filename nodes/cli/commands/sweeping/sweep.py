@@ -17,12 +17,12 @@ from nodes.cli.commands.sweeping.boundary import find_in
 from nodes.cli.commands.sweeping.dry_run import all_repeats_equal, describe, first_repeats_equal
 from nodes.cli.commands.sweeping.progress import SweepBar
 from nodes.cli.terminal import AsJson, InputError, UnavailableError, print_json, print_line, print_table, warn, working
-from nodes.plan.files.shipped import launch_file
+from nodes.framework.plan.files.shipped import launch_file
 
 if TYPE_CHECKING:
     # sweeps: 0.07 s of each help page
-    from nodes.sweeps.design import Sweep
-    from nodes.sweeps.journal import Journal
+    from nodes.research.sweeps.design import Sweep
+    from nodes.research.sweeps.journal import Journal
 
 LIBRARIES = ("matplotlib", "jinja2")
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
@@ -174,7 +174,7 @@ def sweep(
     if not over and repeat == 1:
         raise InputError("name an axis with --over key=FROM:TO:NUMBER, or a number of runs with --repeat")
     found = _checked(target, arguments or [], over or [], repeat, seconds, set_ or [])
-    from nodes.sweeps.engine import folder_of
+    from nodes.research.sweeps.engine import folder_of
 
     _start(found, output or folder_of(target), dry_run, options)
 
@@ -196,8 +196,8 @@ def _checked(
     launch: Path, arguments: list[str], over: list[str], repeat: int, seconds: float | None, sets: list[str]
 ) -> Sweep:
     # sweeps: 0.07 s of each help page
-    from nodes.sweeps.axes import parse_axis
-    from nodes.sweeps.design import make_sweep  # 0.07 s of each help page
+    from nodes.research.sweeps.axes import parse_axis
+    from nodes.research.sweeps.design import make_sweep  # 0.07 s of each help page
 
     axes = [parse_axis(text) for text in over]
     with working("checking the launch"):
@@ -210,8 +210,8 @@ def _checked(
 def _sweep_folder(folder: Path, cell: int | None, record: bool, dry_run: bool, options: Options) -> None:
     """Continue the sweep in a folder, or run only the cell with the number `cell`. A cell is one run of the sweep."""
     # sweeps: 0.07 s of each help page
-    from nodes.sweeps.design import made_again  # 0.07 s of each help page
-    from nodes.sweeps.journal import read_sweep
+    from nodes.research.sweeps.design import made_again  # 0.07 s of each help page
+    from nodes.research.sweeps.journal import read_sweep
 
     folder = folder.absolute()
     sweep = read_sweep(folder)
@@ -226,8 +226,8 @@ def _sweep_folder(folder: Path, cell: int | None, record: bool, dry_run: bool, o
 
 
 def _start(sweep: Sweep, folder: Path, dry_run: bool, options: Options) -> None:
-    from nodes.sweeps.journal import claim
-    from nodes.sweeps.structures import structural
+    from nodes.research.sweeps.journal import claim
+    from nodes.research.sweeps.structures import structural
 
     if dry_run:
         describe(sweep, folder, options.workers, options.dask, options.retry, options.as_json)
@@ -251,12 +251,12 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
 
     Exit code 1 if the run is lost, or if its row differs from the row in the journal of the sweep; otherwise 0.
     """
-    from nodes.sweeps.cells import LOST, values_text
-    from nodes.sweeps.design import changed_files, default_limit_s, made_again  # 0.07 s of each help page
-    from nodes.sweeps.engine import warm_up
-    from nodes.sweeps.journal import read_rows
-    from nodes.sweeps.report.tables import differing, figure_names, header, line_of
-    from nodes.sweeps.workers import run_alone
+    from nodes.research.sweeps.cells import LOST, values_text
+    from nodes.research.sweeps.design import changed_files, default_limit_s, made_again  # 0.07 s of each help page
+    from nodes.research.sweeps.engine import warm_up
+    from nodes.research.sweeps.journal import read_rows
+    from nodes.research.sweeps.report.tables import differing, figure_names, header, line_of
+    from nodes.research.sweeps.workers import run_alone
 
     for name in changed_files(sweep, made_again(sweep)):
         warn(f"warning: {name} changed since this sweep began, so the new row may differ from the row in cells.csv")
@@ -286,7 +286,7 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
 
 
 def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -> None:
-    from nodes.sweeps.journal import Journal
+    from nodes.research.sweeps.journal import Journal
 
     with Journal(folder) as journal:
         try:
@@ -304,12 +304,12 @@ def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -
 
 def _complete(sweep: Sweep, folder: Path, journal: Journal, options: Options, notes: list[str]) -> list[Path]:
     """Run what the journal has no row of, and write tables, JUnit file and page; returns the paths of the last two."""
-    from nodes.sweeps.cells import LOST
-    from nodes.sweeps.design import default_limit_s  # 0.07 s of each help page
-    from nodes.sweeps.engine import carry_out, default_workers
-    from nodes.sweeps.report.junit import write_junit
-    from nodes.sweeps.report.statistics import repeats_change_nothing
-    from nodes.sweeps.report.tables import write_tables
+    from nodes.research.sweeps.cells import LOST
+    from nodes.research.sweeps.design import default_limit_s  # 0.07 s of each help page
+    from nodes.research.sweeps.engine import carry_out, default_workers
+    from nodes.research.sweeps.report.junit import write_junit
+    from nodes.research.sweeps.report.statistics import repeats_change_nothing
+    from nodes.research.sweeps.report.tables import write_tables
 
     if options.retry and not any(row.result in LOST for row in journal.rows.values()):
         warn("--retry-failed: no run is lost; runs with the result 'failed' are not repeated")
@@ -333,7 +333,7 @@ def _complete(sweep: Sweep, folder: Path, journal: Journal, options: Options, no
             if options.dask is None:
                 carry_out(sweep, journal, count, limit, show, retry=options.retry)
             else:
-                from nodes.sweeps.cluster import carry_out_on
+                from nodes.research.sweeps.cluster import carry_out_on
 
                 carry_out_on(options.dask, count, sweep, journal, limit, show, options.retry)
     except Interrupted as end:
@@ -367,7 +367,7 @@ def _write_page(
             "run: pip install 'armswing[studies]'"
         )
     elif options.page:
-        from nodes.sweeps.report.page import check_figures, known_figures, write_page
+        from nodes.research.sweeps.report.page import check_figures, known_figures, write_page
 
         figures = options.figures
         if stopped:
@@ -384,14 +384,14 @@ def _summarize(sweep: Sweep, rows: Any, folder: Path, as_json: bool, pages: list
 
     A lost cell has no verdict, because its run diverged, crashed or was stopped, for example.
     """
-    from nodes.sweeps.cells import LOST, values_text
+    from nodes.research.sweeps.cells import LOST, values_text
 
     counts = Counter(row.result for row in rows.values())
     cpu = sum(row.cpu_s for row in rows.values())
     if as_json:
         print_json({"cells": len(rows), "results": counts, "cpu_s": cpu, "table": str(folder / "cells.csv")})
         return sum(count for result, count in counts.items() if result in LOST)
-    from nodes.sweeps.report.statistics import failures, independent, pass_rate
+    from nodes.research.sweeps.report.statistics import failures, independent, pass_rate
 
     counted = independent(sweep, [rows[cell] for cell in sorted(rows)])
     once = "; the repeats of a combination are equal and count once" if len(counted) < len(rows) else ""

@@ -1,0 +1,1 @@
+"""What every launch stands on: messages, transport, recording, launch plans, hosting of nodes, simulation server."""

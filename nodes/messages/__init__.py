@@ -1,3 +1,0 @@
-"""Messages: one struct per type. Module `topics` has the topic table, `codec` encodes and decodes MessagePack."""
-
-from nodes.messages.structs import *  # noqa: F403

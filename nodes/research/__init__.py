@@ -1,0 +1,1 @@
+"""Studies of the papers, sweeps over launches, and their pages."""
