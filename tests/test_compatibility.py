@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import armswing
+from nodes.framework.hosting.node_state import decode_state, encode_state
+from nodes.framework.messages import JointCommand
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = [
@@ -51,12 +56,29 @@ NODES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:nodes:FutureWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_of_version_0_1_is_the_public_one(name: str) -> None:
     module, _, last = name.rpartition(".")
     found = getattr(importlib.import_module(module), last)
     ours = (armswing, armswing.client, armswing.mechanism, armswing.messages)
     assert any(getattr(each, last, None) is found for each in ours)
+
+
+@pytest.mark.parametrize("name", ["nodes.client", "nodes.messages"])
+def test_a_module_of_version_0_1_names_its_new_place(name: str) -> None:
+    code = f"import nodes, importlib; nodes.{name[6:]}; importlib.import_module({name!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    notices = [line for line in done.stderr.splitlines() if "FutureWarning" in line]
+    assert len(notices) == 1
+    assert f"{name} goes with version 0.3; import armswing.{name[6:]}" in notices[0]
+
+
+def test_a_snapshot_names_classes_by_their_module_of_version_0_2_0() -> None:
+    command = JointCommand(name=["elbow"], value=[1.5])
+    plain = msgspec.msgpack.decode(encode_state(command))
+    old = msgspec.msgpack.encode(plain | {"type": plain["type"].replace("nodes.framework.", "nodes.")})
+    assert decode_state(old) == command
 
 
 @pytest.mark.parametrize("name", NODES)
