@@ -12,6 +12,7 @@ from nodes.hil.identification.causes import ModelErrorHypotheses
 from nodes.hil.report.limits import Limits, angle_text
 from nodes.hil.report.pictures import draw_all, draw_efforts
 from nodes.hil.report.verdict import KIND, Compared, Verdict
+from nodes.research.pages.templates import template
 
 VERDICT = "verdict.json"
 
@@ -52,24 +53,14 @@ def page(compared: Compared, pictures: list[tuple[str, str]], efforts: list[tupl
 
     pictures, efforts  (file below plots/, caption) of each plot of positions and of efforts
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    here = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader([here, here.parents[1] / "research/pages"]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     sliding = compared.case.sliding
 
     def position(value: float, name: str) -> str:
         return angle_text(value, name in sliding)
 
-    environment.filters.update({"position": position, "ms": _milliseconds, "share": _share})
     exceeded = {(each.joint, each.figure) for each in compared.verdict.exceeded}
-    return environment.get_template("report.html.j2").render(
+    report = template(Path(__file__).with_name("report.html.j2"), position=position, ms=_milliseconds, share=_share)
+    return report.render(
         verdict=compared.verdict,
         exceeded=exceeded,
         pictures=pictures,

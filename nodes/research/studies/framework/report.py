@@ -8,7 +8,6 @@ import platform
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from nodes.framework.recording.new_file import write_file
 from nodes.research.pages.style import settings
+from nodes.research.pages.templates import template
 from nodes.research.studies.framework import tables
 from nodes.research.studies.framework.claims import MEANINGS, Verdict, sci
 from nodes.research.studies.framework.executors import Report
@@ -157,21 +157,10 @@ def draw(plot: Plot, results: Results, file: Path, dpi: int) -> None:
 
 def page(study: Study, results: Results) -> str:
     """HTML text of the study's page, index.html."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    here = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader([here, here.parents[1] / "pages"]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     judged = results.judged(study)
     counts = Counter(finding.verdict for entry in judged for finding in entry.findings)
-    filters: dict[str, Callable[..., Any]] = {"sci": _shown, "ms": _milliseconds, "limit": limit_text}
-    environment.filters.update(filters)
-    return environment.get_template("page.html.j2").render(
+    page_template = template(Path(__file__).with_name("page.html.j2"), sci=_shown, ms=_milliseconds, limit=limit_text)
+    return page_template.render(
         study=study,
         results=results,
         judged=judged,

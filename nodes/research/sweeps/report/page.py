@@ -11,10 +11,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
-import nodes.research.pages
 from nodes.framework.recording.new_file import write_file
+from nodes.research.pages.templates import template
 from nodes.research.sweeps.axes import Axis
 from nodes.research.sweeps.cells import LOST, Row, values_text
 from nodes.research.sweeps.design import Sweep, SweepError
@@ -43,35 +42,31 @@ def write_page(
     units = units_of(sweep)
     pictures, others = _pictures(folder, sweep, ordered, figures, units)
     lost = [row for row in ordered if row.result in LOST]
-    text = (
-        _environment()
-        .get_template("sweep.html.j2")
-        .render(
-            name=Path(sweep.launch).stem,
-            folder=_folder_in_commands(sweep, folder),
-            sweep=sweep,
-            rows=len(ordered),
-            total=pass_rate(counted),
-            equal_repeats=len(counted) < len(ordered),
-            counts=Counter(row.result for row in ordered).most_common(),
-            failures=failures(ordered),
-            rates=[
-                (
-                    with_unit(axis.key, units),
-                    [(value.strip('"'), rate) for value, rate in by_value(sweep, axis, counted)],
-                )
-                for axis in _listed(sweep)
-                if len(axis.values) <= SHOWN_VALUES
-            ],
-            pictures=pictures,
-            has_maps=len(_listed(sweep)) > 1,
-            has_points=len(_listed(sweep)) == 1 or any(axis.random for axis in sweep.axes),
-            others=", ".join(others),
-            lost=[(row, values_text(sweep.cell(row.cell).values)) for row in lost[:SHOWN_LOST]],
-            more_lost=len(lost) - len(lost[:SHOWN_LOST]),
-            cpu_s=sum(row.cpu_s for row in ordered),
-            notes=notes,
-        )
+    text = template(Path(__file__).with_name("sweep.html.j2")).render(
+        name=Path(sweep.launch).stem,
+        folder=_folder_in_commands(sweep, folder),
+        sweep=sweep,
+        rows=len(ordered),
+        total=pass_rate(counted),
+        equal_repeats=len(counted) < len(ordered),
+        counts=Counter(row.result for row in ordered).most_common(),
+        failures=failures(ordered),
+        rates=[
+            (
+                with_unit(axis.key, units),
+                [(value.strip('"'), rate) for value, rate in by_value(sweep, axis, counted)],
+            )
+            for axis in _listed(sweep)
+            if len(axis.values) <= SHOWN_VALUES
+        ],
+        pictures=pictures,
+        has_maps=len(_listed(sweep)) > 1,
+        has_points=len(_listed(sweep)) == 1 or any(axis.random for axis in sweep.axes),
+        others=", ".join(others),
+        lost=[(row, values_text(sweep.cell(row.cell).values)) for row in lost[:SHOWN_LOST]],
+        more_lost=len(lost) - len(lost[:SHOWN_LOST]),
+        cpu_s=sum(row.cpu_s for row in ordered),
+        notes=notes,
     )
     write_file(folder / PAGE, text)
     return folder / PAGE
@@ -151,15 +146,3 @@ def _title(figure: str) -> str:
 
 def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "_", name)
-
-
-def _environment() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    return Environment(
-        loader=FileSystemLoader([Path(__file__).parent, Path(next(iter(nodes.research.pages.__path__)))]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
