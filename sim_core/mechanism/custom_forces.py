@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,7 +92,7 @@ class LawInputs:
     point_velocity: Mapping[str, Any] = field(default_factory=dict)
 
 
-def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[str, ...]) -> dict[str, Any]:
+def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: Collection[str]) -> dict[str, Any]:
     """{name: expression} that a force's law returns for `inputs`.
 
     Raises InvalidMechanism with a one-line message for an error in the law, an unknown name, a wrong size, an
@@ -114,7 +114,7 @@ def results_of(force: CustomForce, inputs: LawInputs, owner: str, joints: tuple[
     points, states = [point.name for point in force.points], [name for name, _ in force.states]
     results = {}
     for name, value in found.items():
-        if name not in (*joints, *points, *states):
+        if not any(name in known for known in (joints, points, states)):
             raise UnknownKey(where, "joint, point or state entry", name, [*joints, *points, *states])
         size = 3 if name in points else 1
         try:
@@ -163,42 +163,70 @@ def has_nan(value: Any) -> bool:
     )
 
 
-def law_key(force: CustomForce, where: str, joints: Sequence[str], actuators: Sequence[str]) -> str:
+class Symbols(Mapping[str, Any]):
+    """Mapping {name: CasADi symbol} that makes a symbol when it is read.
+
+    places  {name: index of the symbol in the mapping}
+    made    {index among all inputs of the law: symbol} of the symbols made so far
+    size    number of entries of each symbol
+    first   index of the mapping's first symbol among all inputs of the law
+    """
+
+    def __init__(self, places: Mapping[str, int], made: dict[int, Any], size: int, first: int) -> None:
+        self._places, self._made, self._size, self._first = places, made, size, first
+
+    def __getitem__(self, name: str) -> Any:
+        import casadi as ca  # only derivations need it
+
+        place = self._first + self._places[name]
+        if place not in self._made:
+            self._made[place] = ca.SX.sym(name, self._size)
+        return self._made[place]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def law_key(force: CustomForce, where: str, joints: Mapping[str, int], actuators: Mapping[str, int]) -> str:
     """Hash that identifies the law of a force: equal for laws that return the same expressions of their inputs.
 
     where              label of the mechanism, which begins the error message
-    joints, actuators  names of the joints and actuators that the law may read
+    joints, actuators  {name: index} of the joints and actuators that the law may read
     Raises InvalidMechanism if the law fails, or depends on anything but its inputs.
     """
     import casadi as ca  # only derivations need it
 
     owner = f"{where}: force {force.name!r}"
-    symbols: list[Any] = []
-
-    def named(kind: str, names: list[str], size: int = 1) -> Named:
-        made = {name: ca.SX.sym(name, size) for name in names}
-        symbols.extend(made.values())
-        return Named(owner, kind, made)
-
-    t = ca.SX.sym("t")
-    inputs = LawInputs(
-        t,
-        named("joint", [*joints]),
-        named("joint", [*joints]),
-        named("actuator", [*actuators]),
-        named("parameter", [name for name, _ in force.parameters]),
-        named("state", [name for name, _ in force.states]),
-        named("point", [point.name for point in force.points], 3),
-        named("point", [point.name for point in force.points], 3),
+    parameters, states, points = (
+        {name: index for index, name in enumerate(names)}
+        for names in (dict(force.parameters), dict(force.states), [point.name for point in force.points])
     )
-    results = results_of(force, inputs, where, tuple(joints))
+    symbols, first, named = {0: ca.SX.sym("t")}, 1, list[Named]()
+    for kind, places, size in (
+        ("joint", joints, 1),
+        ("joint", joints, 1),
+        ("actuator", actuators, 1),
+        ("parameter", parameters, 1),
+        ("state", states, 1),
+        ("point", points, 3),
+        ("point", points, 3),
+    ):
+        named.append(Named(owner, kind, Symbols(places, symbols, size, first)))
+        first += len(places)
+    results = results_of(force, LawInputs(symbols[0], *named), where, joints)
     for name, value in results.items():
-        probe = ca.Function("probe", [t, *symbols], [value], {"allow_free": True})
+        probe = ca.Function("probe", [*symbols.values()], [value], {"allow_free": True})
         if free := probe.get_free():
             raise InvalidMechanism(
                 f"{owner}: {name} depends on {free[0]!r}, which is none of the law's inputs; use only the inputs"
             )
-    return expression_key([t, *symbols], results)
+    return expression_key(dict(sorted(symbols.items())), results)
 
 
 def motion_key(motion: Callable[[Any], Any]) -> str:
@@ -206,21 +234,28 @@ def motion_key(motion: Callable[[Any], Any]) -> str:
     import casadi as ca  # only derivations need it
 
     t = ca.SX.sym("t")
-    return expression_key([t], {"motion": ca.SX(motion(t))})
+    return expression_key({0: t}, {"motion": ca.SX(motion(t))})
 
 
-def expression_key(symbols: list[Any], results: Mapping[str, Any]) -> str:
+def expression_key(symbols: Mapping[int, Any], results: Mapping[str, Any]) -> str:
     """Hash of the CasADi expressions in `results`, as functions of `symbols`.
 
     The same operations give the same hash in every process.
+    symbols  {index among all inputs: symbol} of the inputs on which the expressions may depend
     """
     import casadi as ca  # only derivations need it
 
-    function = ca.Function("law", symbols, [ca.densify(value) for value in results.values()])
+    function = ca.Function("law", [*symbols.values()], [ca.densify(value) for value in results.values()])
+    places = [*symbols]
+
+    def read(k: int) -> list[int]:
+        found: list[int] = function.instruction_input(k)
+        return [places[found[0]], *found[1:]] if function.instruction_id(k) == ca.OP_INPUT else found
+
     steps = [
         (
             function.instruction_id(k),
-            function.instruction_input(k),
+            read(k),
             function.instruction_output(k),
             float(function.instruction_constant(k)).hex() if function.instruction_id(k) == ca.OP_CONST else "",
         )

@@ -313,19 +313,46 @@ class Mechanism(Frozen):
 
     def body(self, name: str) -> Body:
         """Return the body with this name; raise UnknownName if there is none."""
-        for body in self.bodies:
-            if body.name == name:
-                return body
-        raise UnknownName(f"mechanism {self.name!r}", "body", name, [body.name for body in self.bodies])
+        if name not in self.body_names:
+            raise UnknownName(f"mechanism {self.name!r}", "body", name, self.body_names)
+        return self.bodies[self.body_names[name]]
 
     def joint(self, name: str) -> Joint:
         """Return the joint with this name; raise UnknownName if there is none."""
-        for joint in self.joints:
-            if joint.name == name:
-                return joint
-        raise UnknownName(f"robot {self.name!r}", "joint", name, [joint.name for joint in self.joints])
+        if name not in self.joint_names:
+            raise UnknownName(f"robot {self.name!r}", "joint", name, self.joint_names)
+        return self.joints[self.joint_names[name]]
 
-    @property
+    @cached_property
+    def body_names(self) -> dict[str, int]:
+        """{name of a body: its index in `bodies`}."""
+        return {body.name: index for index, body in enumerate(self.bodies)}
+
+    @cached_property
+    def joint_names(self) -> dict[str, int]:
+        """{name of a joint: its index in `joints`}."""
+        return {joint.name: index for index, joint in enumerate(self.joints)}
+
+    @cached_property
+    def moving_joint_names(self) -> dict[str, int]:
+        """{name of a moving joint: its index in `moving_joints`}."""
+        return {joint.name: index for index, joint in enumerate(self.moving_joints)}
+
+    @cached_property
+    def actuator_names(self) -> dict[str, int]:
+        """{name of an actuator: its index in `actuators`}."""
+        return {actuator.name: index for index, actuator in enumerate(self.actuators)}
+
+    @cached_property
+    def joints_at(self) -> dict[str, tuple[Joint, ...]]:
+        """{body, or the ground: the joints of which it is the parent or the child}, in the order of the description."""
+        found: dict[str, list[Joint]] = {}
+        for joint in self.joints:
+            for body in {joint.parent: None, joint.child: None}:
+                found.setdefault(body, []).append(joint)
+        return {body: tuple(joints) for body, joints in found.items()}
+
+    @cached_property
     def moving_joints(self) -> tuple[Joint, ...]:
         """All joints except fixed, spherical and free ones.
 
@@ -334,7 +361,7 @@ class Mechanism(Frozen):
         """
         return tuple(joint for joint in self.joints if not joint.is_fixed and not joint.is_oriented)
 
-    @property
+    @cached_property
     def oriented_joints(self) -> tuple[Joint, ...]:
         """The spherical and free joints, whose orientation is a quaternion."""
         return tuple(joint for joint in self.joints if joint.is_oriented)
@@ -419,7 +446,7 @@ class Mechanism(Frozen):
         These are the constraints that some constraint mode leaves out, and those that some guard switches. In absolute
         coordinates, joints are constraints too.
         """
-        lists = [c.constraints for c in self.constraint_modes if c.constraints is not None]
+        lists = [{*c.constraints} for c in self.constraint_modes if c.constraints is not None]
         by_guards = {name for guard in self.guards for name in (*guard.engages, *guard.releases)}
         names = dict.fromkeys(self.switchable)
         return tuple(name for name in names if name in by_guards or any(name not in kept for kept in lists))
@@ -438,17 +465,25 @@ class Mechanism(Frozen):
     @cached_property
     def captured_constraints(self) -> tuple[str, ...]:
         """Names of the constraints that have a CapturedParameter, in the order of the description."""
-        return tuple(c.name for c in self.constraints if any(isinstance(x, CapturedParameter) for x in _walk(c)))
+        return tuple(self._captured_by)
+
+    @cached_property
+    def _captured_by(self) -> dict[str, CapturedParameter]:
+        """{constraint: its first CapturedParameter} of the constraints that have one."""
+        found: dict[str, CapturedParameter] = {}
+        for constraint in self.constraints:
+            for number in _walk(constraint):
+                if isinstance(number, CapturedParameter):
+                    found.setdefault(constraint.name, number)
+        return found
 
     def captured_by(self, constraint: str) -> CapturedParameter:
         """Return the CapturedParameter of the constraint with this name.
 
         Raises InvalidMechanism if the constraint has no CapturedParameter.
         """
-        for item in self.constraints:
-            numbers = _walk(item) if item.name == constraint else []
-            if found := [number for number in numbers if isinstance(number, CapturedParameter)]:
-                return found[0]
+        if constraint in self._captured_by:
+            return self._captured_by[constraint]
         raise InvalidMechanism(
             f"mechanism {self.name!r}: constraint {constraint!r} has no CapturedParameter, so that no "
             "guard can capture a value for it; make one of its numbers a CapturedParameter"
@@ -518,8 +553,7 @@ class Mechanism(Frozen):
 
     def law_key(self, force: CustomForce) -> str:
         """Hash that identifies the law of a force in this mechanism; raises InvalidMechanism for an invalid law."""
-        joints, actuators = ([each.name for each in group] for group in (self.moving_joints, self.actuators))
-        return law_key(force, f"mechanism {self.name!r}", joints, actuators)
+        return law_key(force, f"mechanism {self.name!r}", self.moving_joint_names, self.actuator_names)
 
     @cached_property
     def canonical_hash(self) -> str:

@@ -64,9 +64,11 @@ def held_together(mechanism: Mechanism, name: str) -> dict[str, tuple[Array, Arr
 
 def carried_by(mechanism: Mechanism, body: str) -> tuple[str, ...]:
     """Names of a body and of all its descendants in the tree of joints."""
-    carried = [body]
+    carried, names = [body], {body}
     for parent in carried:
-        carried += [joint.child for joint in mechanism.joints if joint.parent == parent and joint.child not in carried]
+        below = [each.child for each in mechanism.joints_at.get(parent, ()) if each.parent == parent]
+        carried += [child for child in below if child not in names]
+        names.update(below)
     return tuple(carried)
 
 

@@ -51,15 +51,14 @@ def _check_whole(mechanism: Mechanism, owner: str) -> None:
 
 def _check_items(mechanism: Mechanism, owner: str) -> None:
     """Raise InvalidMechanism or UnknownName for a body or joint that does not exist, or an invalid shape."""
-    bodies = [body.name for body in mechanism.bodies]
-    moving = [joint.name for joint in mechanism.moving_joints]
+    bodies, moving = mechanism.body_names, mechanism.moving_joint_names
     for where, item in items_of(mechanism, owner):
         requested = [getattr(item, name) for name in BODY_FIELDS if hasattr(item, name)]
         if isinstance(item, SpinRelation):
             requested += [term[0] for term in item.terms]
         requested += [point.body for point in getattr(item, "points", ()) if hasattr(point, "body")]
         for name in requested:
-            if name not in (*bodies, GROUND) and not (name == "" and isinstance(item, PrescribedMotion)):
+            if name not in bodies and name != GROUND and not (name == "" and isinstance(item, PrescribedMotion)):
                 raise UnknownName(where, "body", name, bodies)
         if isinstance(item, Actuator | PrescribedMotion) and item.joint and item.joint not in moving:
             raise UnknownName(where, "moving joint", item.joint, moving)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.checks.outputs import check_at_points
+from sim_core.mechanism.constraints import Constraint
 from sim_core.mechanism.description import GROUND, Mechanism
 from sim_core.mechanism.guards import (
     SWITCHING_FIELDS,
@@ -24,23 +25,24 @@ ROUNDING = 1e-9
 
 def check_changes(mechanism: Mechanism, owner: str) -> None:
     """Raise InvalidMechanism, or UnknownName for an unknown name, at the first error in a constraint mode or guard."""
-    names = [constraint_mode.name for constraint_mode in mechanism.constraint_modes]
-    constraints = mechanism.switchable
+    names = dict.fromkeys(constraint_mode.name for constraint_mode in mechanism.constraint_modes)
+    switchable = dict.fromkeys(mechanism.switchable)
+    constraints = {constraint.name: constraint for constraint in mechanism.constraints}
     if mechanism.start:
         _require(owner, "constraint mode", [mechanism.start], names)
     for constraint_mode in mechanism.constraint_modes:
         where = f"{owner}: constraint mode {constraint_mode.name!r}"
-        _require(where, "constraint", constraint_mode.constraints or (), constraints)
+        _require(where, "constraint", constraint_mode.constraints or (), switchable)
     for guard in mechanism.guards:
         where = f"{owner}: guard {guard.name!r}"
         _require(where, "constraint mode", filter(None, (guard.source, guard.target)), names)
-        _check_switches(guard, constraints, where)
-        _check_captured(mechanism, guard.captures, where)
+        _check_switches(guard, switchable, where)
+        _check_captured(mechanism, constraints, guard.captures, where)
         if isinstance(guard, Guard):
             if not guard.conditions:
                 raise InvalidMechanism(f"{where} has no conditions; it needs at least one")
             for condition in guard.conditions:
-                _check_condition(mechanism, condition, where)
+                _check_condition(mechanism, constraints, condition, where)
 
 
 def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]]) -> None:
@@ -61,13 +63,13 @@ def check_captured_rows(mechanism: Mechanism, rows: Iterable[tuple[str, float]])
             )
 
 
-def _require(where: str, kind: str, requested: Iterable[str], known: list[str]) -> None:
+def _require(where: str, kind: str, requested: Iterable[str], known: Collection[str]) -> None:
     for name in requested:
         if name not in known:
             raise UnknownName(where, kind, name, known)
 
 
-def _check_switches(guard: Crossing | Guard, constraints: list[str], where: str) -> None:
+def _check_switches(guard: Crossing | Guard, constraints: Collection[str], where: str) -> None:
     """Raise InvalidMechanism if a guard can change nothing, or if it has a target and also switches constraints."""
     if isinstance(guard, Crossing) and guard.direction not in (-1, 0, 1):
         raise InvalidMechanism(
@@ -114,15 +116,19 @@ def _listed(names: set[str]) -> str:
     return ", ".join(map(repr, sorted(names)))
 
 
-def _check_captured(mechanism: Mechanism, names: Iterable[str], where: str) -> None:
-    _require(where, "constraint", names, [constraint.name for constraint in mechanism.constraints])
+def _check_captured(mechanism: Mechanism, known: Mapping[str, Constraint], names: Iterable[str], where: str) -> None:
+    _require(where, "constraint", names, known)
     for name in names:
         mechanism.captured_by(name)
 
 
-def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> None:
+def _check_condition(mechanism: Mechanism, known: Mapping[str, Constraint], condition: Condition, where: str) -> None:
+    """Raise InvalidMechanism or UnknownName for an invalid condition of a guard.
+
+    known  {name: constraint} of all constraints
+    """
     if isinstance(condition, Commanded):
-        _require(where, "actuator", [condition.actuator], [actuator.name for actuator in mechanism.actuators])
+        _require(where, "actuator", [condition.actuator], mechanism.actuator_names)
         if condition.above is None and condition.upto is None:
             raise InvalidMechanism(
                 f"{where}: the condition on actuator {condition.actuator!r} has no threshold; give `above` or `upto`"
@@ -135,7 +141,7 @@ def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> 
     elif isinstance(condition, Window):
         if not condition.aims:
             raise InvalidMechanism(f"{where}: the guard's Window has no aims; give at least one Aim")
-        _check_captured(mechanism, [aim.constraint for aim in condition.aims], where)
+        _check_captured(mechanism, known, [aim.constraint for aim in condition.aims], where)
         for aim in condition.aims:
             if aim.spacing < 0.0 or aim.count < 1:
                 raise InvalidMechanism(
@@ -143,10 +149,10 @@ def _check_condition(mechanism: Mechanism, condition: Condition, where: str) -> 
                     f"{aim.spacing} m; count must be at least 1, and spacing must not be negative"
                 )
     elif isinstance(condition, Sinking):
-        _check_captured(mechanism, [condition.constraint], where)
+        _check_captured(mechanism, known, [condition.constraint], where)
     elif isinstance(condition, Pushed):
         if not condition.constraints:
             raise InvalidMechanism(f"{where}: the guard's condition Pushed names no constraint; name at least one")
-        check_at_points(mechanism, condition.constraints, where)
+        check_at_points(known, condition.constraints, where)
     elif isinstance(condition, Beyond):
-        _require(where, "body", [condition.body], [GROUND, *[body.name for body in mechanism.bodies]])
+        _require(where, "body", [condition.body] if condition.body != GROUND else [], mechanism.body_names)

@@ -21,7 +21,7 @@ def check_constraints(mechanism: Mechanism, owner: str) -> None:
 
 
 def _check_relation(relation: JointRelation, mechanism: Mechanism, where: str) -> None:
-    moving = [joint.name for joint in mechanism.moving_joints]
+    moving = mechanism.moving_joint_names
     names = [name for name, _ in relation.terms]
     if not names:
         raise InvalidMechanism(f"{where}: there are no terms; give at least one, such as ('elbow', 1.0)")
@@ -45,8 +45,9 @@ def _check_motion(motion: PrescribedMotion, mechanism: Mechanism, where: str) ->
     if (motion.motion is None) == (not motion.input):
         has = "both a motion and an input" if motion.input else "neither a motion nor an input"
         raise InvalidMechanism(f"{where}: the constraint has {has}; set exactly one of the fields 'motion' and 'input'")
-    inputs = [actuator.name for actuator in mechanism.actuators if not actuator.joint]
-    if motion.input and motion.input not in inputs:
+    index = mechanism.actuator_names.get(motion.input)
+    if motion.input and (index is None or mechanism.actuators[index].joint):
+        inputs = [actuator.name for actuator in mechanism.actuators if not actuator.joint]
         raise UnknownName(where, "actuator without a joint", motion.input, inputs)
     if motion.motion is not None:
         _check_expression(motion, where)

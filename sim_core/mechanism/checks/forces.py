@@ -7,7 +7,7 @@ from sim_core.mechanism.checks.types import refuse
 from sim_core.mechanism.contacts import SphereContact
 from sim_core.mechanism.custom_forces import CustomForce
 from sim_core.mechanism.description import Actuator, Mechanism
-from sim_core.mechanism.joints import ORIGIN
+from sim_core.mechanism.joints import GROUND, ORIGIN
 
 EXPONENTS = (1.0, 1.5, 2.0)
 
@@ -39,7 +39,7 @@ def _check_contact(contact: SphereContact, mechanism: Mechanism, where: str) -> 
         refuse(where, "other_half_axis is given without other_radius; give both for a capsule")
     if contact.exponent not in EXPONENTS:
         refuse(where, f"exponent is {contact.exponent}; it must be 1, 1.5 or 2")
-    bodies = [body for body in mechanism.bodies if body.name in (contact.body, contact.other)]
+    bodies = [mechanism.body(name) for name in (contact.body, contact.other) if name != GROUND]
     planar = mechanism.has_body_coordinates and all(body.is_planar for body in bodies)
     if planar and contact.is_plane and abs(contact.normal[2]) > 1e-9:
         raise InvalidMechanism(
@@ -52,8 +52,7 @@ def _check_custom(force: CustomForce, mechanism: Mechanism, where: str) -> None:
     names = [name for name, _ in (*force.parameters, *force.states)] + [point.name for point in force.points]
     if double := [name for name in names if names.count(name) > 1]:
         refuse(where, f"two of the force's parameters, points and states are named {double[0]!r}; rename one")
-    joints = {joint.name for joint in mechanism.joints}
-    if double := [name for name in names if name in joints]:
+    if double := [name for name in names if name in mechanism.joint_names]:
         raise InvalidMechanism(
             f"{where}: a parameter, point or state is named {double[0]!r}, like a joint; rename the parameter, point "
             "or state"

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism.description import Body, Mechanism
-from sim_core.mechanism.inertias import carried_by, common_inertia, inertia_matrix
+from sim_core.mechanism.description import GROUND, Body, Mechanism
+from sim_core.mechanism.inertias import common_inertia, inertia_matrix
 from sim_core.mechanism.quantities import value_of
 
 SINGULAR = 1e-13  # the smallest eigenvalue of the mass matrix scaled to a diagonal of ones
@@ -106,13 +106,11 @@ def check_inert(mechanism: Mechanism, owner: str) -> None:
         for body in mechanism.bodies:
             for name in body.free_coordinates:
                 where, what = f"{owner}: body {body.name!r}", f"coordinate {name!r}"
-                _require_inert(name in ("x", "y", "z"), [body], where, what, body.is_planar)
+                _require_inert(name in ("x", "y", "z"), _Moved(body, 2 if body.is_planar else 0), where, what)
         return
-    for joint in mechanism.joints:
+    for joint, moved in zip(mechanism.joints, _moved(mechanism), strict=True):
         if joint.is_fixed or (value_of(joint.armature) > 0.0 and not (joint.is_planar)):
             continue
-        carried = carried_by(mechanism, joint.child)
-        moved = [body for body in mechanism.bodies if body.name in carried]
         where, what = f"{owner}: body {joint.child!r}", f"joint {joint.name!r}, with all that hangs on it,"
         if joint.slides and not joint.turns:
             _require_inert(True, moved, where, what)
@@ -120,13 +118,36 @@ def check_inert(mechanism: Mechanism, owner: str) -> None:
             _require_inert(False, moved, where, what)
 
 
-def _require_inert(translates: bool, bodies: Sequence[Body], where: str, what: str, in_plane: bool = False) -> None:
-    mass = sum(value_of(body.mass) for body in bodies)
-    if translates and mass == 0.0:
+class _Moved:
+    """Bodies that a coordinate moves: the sums of their masses and moments of inertia, and whether a mass has a lever.
+
+    first  number of the first axis whose moments count
+    """
+
+    def __init__(self, body: Body, first: int = 0) -> None:
+        self.mass = value_of(body.mass)
+        self.inertia = sum(value_of(moment) for moment in body.inertia[first:3])
+        self.has_lever = self.mass > 0.0 and any(body.center_of_mass)
+
+    def add(self, other: _Moved) -> None:
+        self.mass += other.mass
+        self.inertia += other.inertia
+        self.has_lever = self.mass > 0.0
+
+
+def _moved(mechanism: Mechanism) -> list[_Moved]:
+    """What each joint of a tree moves: its child with all that hangs on it."""
+    found = {body.name: _Moved(body) for body in mechanism.bodies}
+    for joint in reversed(mechanism.joints):  # children before parents
+        if joint.parent != GROUND:
+            found[joint.parent].add(found[joint.child])
+    return [found[joint.child] for joint in mechanism.joints]
+
+
+def _require_inert(translates: bool, moved: _Moved, where: str, what: str) -> None:
+    if translates and moved.mass == 0.0:
         raise InvalidMechanism(f"{where}: mass is 0, and {what} moves no other mass; give the body a mass")
-    inertia = sum(value_of(moment) for body in bodies for moment in body.inertia[2 if in_plane else 0 : 3])
-    lever = any(value_of(body.mass) > 0.0 and (len(bodies) > 1 or any(body.center_of_mass)) for body in bodies)
-    if not translates and inertia == 0.0 and not lever:
+    if not translates and moved.inertia == 0.0 and not moved.has_lever:
         raise InvalidMechanism(f"{where}: inertia is 0, and {what} turns no other inertia; give the body an inertia")
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.beams import ContactForceOutput, DeflectionOutput
 from sim_core.mechanism.checks.types import refuse
-from sim_core.mechanism.constraints import BeamContact, JointRelation, PrescribedMotion
+from sim_core.mechanism.constraints import BeamContact, Constraint, JointRelation, PrescribedMotion
 from sim_core.mechanism.description import Joint, Mechanism, SpinRelation
 from sim_core.mechanism.inertias import carried_by
 from sim_core.mechanism.outputs import (
@@ -24,14 +26,17 @@ def check_outputs(mechanism: Mechanism, owner: str) -> None:
     touching = [c.name for c in mechanism.constraints if isinstance(c, BeamContact)]
     related = [c.name for c in mechanism.constraints if isinstance(c, JointRelation | PrescribedMotion)]
     beams = {beam.name: beam for beam in mechanism.beams}
-    known: dict[type, tuple[str, str, list[str]]] = {  # {class: (field, noun, names that the field may have)}
-        JointOutput: ("joint", "moving joint", [joint.name for joint in mechanism.moving_joints]),
-        ForceTorqueOutput: ("joint", "joint", [joint.name for joint in mechanism.joints]),
-        ReactionOutput: ("constraint", "constraint", related),
-        HoldingOutput: ("constraint", "constraint", mechanism.switchable),
-        SurfaceForceOutput: ("contact", "contact", [contact.name for contact in mechanism.contacts]),
-        ContactForceOutput: ("contact", "contact", touching),
-        DeflectionOutput: ("beam", "beam", [*beams]),
+    acting = [c for c in mechanism.constraints if isinstance(c, SpinRelation | BeamContact)]
+    driven = {actuator.joint for actuator in mechanism.actuators}
+    constraints = {constraint.name: constraint for constraint in mechanism.constraints}
+    known: dict[type, tuple[str, str, Collection[str]]] = {  # {class: (field, noun, names that the field may have)}
+        JointOutput: ("joint", "moving joint", mechanism.moving_joint_names),
+        ForceTorqueOutput: ("joint", "joint", mechanism.joint_names),
+        ReactionOutput: ("constraint", "constraint", dict.fromkeys(related)),
+        HoldingOutput: ("constraint", "constraint", dict.fromkeys(mechanism.switchable)),
+        SurfaceForceOutput: ("contact", "contact", {contact.name: contact for contact in mechanism.contacts}),
+        ContactForceOutput: ("contact", "contact", dict.fromkeys(touching)),
+        DeflectionOutput: ("beam", "beam", beams),
     }
     for output in mechanism.outputs:
         where = f"{owner}: output {output.name!r}"
@@ -44,17 +49,19 @@ def check_outputs(mechanism: Mechanism, owner: str) -> None:
         if isinstance(output, ForceOutput):
             if not output.constraints:
                 refuse(where, "field 'constraints' is empty; name at least one constraint")
-            check_at_points(mechanism, output.constraints, where)
+            check_at_points(constraints, output.constraints, where)
         elif isinstance(output, DeflectionOutput) and not 0.0 <= output.x <= (length := beams[output.beam].length):
             refuse(where, f"x is {output.x} m; it must lie on the beam, in 0 .. {length} m")
         elif isinstance(output, ForceTorqueOutput):
-            _check_across(mechanism, output, where)
+            _check_across(mechanism, output, acting, driven, where)
     _check_arrows(mechanism, owner)
 
 
-def check_at_points(mechanism: Mechanism, names: tuple[str, ...], where: str) -> None:
-    """Raise InvalidMechanism or UnknownName unless `names` are constraints that act on one point of a body."""
-    known = {constraint.name: constraint for constraint in mechanism.constraints}
+def check_at_points(known: Mapping[str, Constraint], names: tuple[str, ...], where: str) -> None:
+    """Raise InvalidMechanism or UnknownName unless `names` are constraints that act on one point of a body.
+
+    known  {name: constraint} of all constraints
+    """
     for name in names:
         if name not in known:
             raise UnknownName(where, "constraint", name, known)
@@ -66,7 +73,7 @@ def check_at_points(mechanism: Mechanism, names: tuple[str, ...], where: str) ->
 
 
 def _check_arrows(mechanism: Mechanism, owner: str) -> None:
-    outputs = [name for output in mechanism.outputs for name in names_of(output)]
+    outputs = dict.fromkeys(name for output in mechanism.outputs for name in names_of(output))
     for arrow in mechanism.arrows:
         where = f"{owner}: arrow {arrow.name!r}"
         for name in arrow.outputs:
@@ -79,19 +86,30 @@ def _check_arrows(mechanism: Mechanism, owner: str) -> None:
             )
 
 
-def _check_across(mechanism: Mechanism, output: ForceTorqueOutput, where: str) -> None:
-    carried = carried_by(mechanism, mechanism.joint(output.joint).child)
-    for joint in mechanism.joints:
-        crosses = (joint.parent in carried) != (joint.child in carried)
-        if crosses and joint.name != output.joint and _may_transmit_efforts(mechanism, joint):
+def _check_across(
+    mechanism: Mechanism,
+    output: ForceTorqueOutput,
+    acting: Sequence[SpinRelation | BeamContact],
+    driven: Collection[str],
+    where: str,
+) -> None:
+    """Raise InvalidMechanism if efforts act on what a joint carries that a force-torque output cannot include.
+
+    acting  all constraints that act on bodies and not between them
+    driven  names of the joints with actuators
+    """
+    carried = {*carried_by(mechanism, mechanism.joint(output.joint).child)}
+    for joint in (joint for body in carried for joint in mechanism.joints_at[body]):
+        crosses = not {joint.parent, joint.child} <= carried and joint.name != output.joint
+        if crosses and (joint.name in driven or _may_transmit_efforts(mechanism, joint)):
             raise InvalidMechanism(
                 f"{where} measures joint {output.joint!r}, but the load that it carries also passes through joint "
                 f"{joint.name!r}, which is not passive (actuator, spring, damping, load, friction, stops, armature or "
                 f"custom force); measure another joint, or make joint {joint.name!r} passive"
             )
-    for constraint in mechanism.constraints:
-        bodies = [term[0] for term in constraint.terms] if isinstance(constraint, SpinRelation) else []
-        bodies += [constraint.body] if isinstance(constraint, BeamContact) else []
+    for constraint in acting:
+        terms = constraint.terms if isinstance(constraint, SpinRelation) else ((constraint.body,),)
+        bodies = [term[0] for term in terms]
         if any(body in carried for body in bodies):
             raise InvalidMechanism(
                 f"{where}: constraint {constraint.name!r} ({type(constraint).__name__}) acts on a body that joint "
@@ -100,10 +118,11 @@ def _check_across(mechanism: Mechanism, output: ForceTorqueOutput, where: str) -
 
 
 def _may_transmit_efforts(mechanism: Mechanism, joint: Joint) -> bool:
-    """Whether a joint may transmit efforts other than constraint forces, such as those of an actuator or spring.
+    """Whether a joint without actuator may transmit efforts other than constraint forces, such as those of a spring.
 
     The result is True for every joint of a mechanism with a custom force, because this force may act on any joint.
     """
-    driven = any(actuator.joint == joint.name for actuator in mechanism.actuators) or bool(mechanism.forces)
     parts = any(part is not None for part in (joint.spring, joint.friction, joint.stops))
-    return driven or parts or any(number != 0.0 for number in (joint.damping, joint.load, joint.armature))
+    return (
+        bool(mechanism.forces) or parts or any(number != 0.0 for number in (joint.damping, joint.load, joint.armature))
+    )
