@@ -9,10 +9,13 @@ from __future__ import annotations
 import hashlib
 import warnings
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import numpy as np
 
 from sim_core.batch import Batch
 from sim_core.compiled_system import CompiledSystem
+from sim_core.derivatives import DerivativeKernels, Derivatives
 from sim_core.errors import DescriptionWarning
 from sim_core.kernels.choice import is_rolled
 from sim_core.kernels.effort import LIMIT_S, check_effort, least_sizes
@@ -23,9 +26,6 @@ from sim_core.mechanism.checks.plausibility import implausibilities
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.validation import validate
 from sim_core.mobility import with_contact_stiffness
-
-if TYPE_CHECKING:
-    from sim_core.derivatives import Derivatives, Differentiated
 
 
 class System(CompiledSystem):
@@ -41,13 +41,16 @@ class System(CompiledSystem):
         """Exact derivatives of the accelerations and multipliers; the arguments are those of `acceleration`.
 
         The derivative at a kink, such as the contact of a stop or rest under smoothed friction, is that of one side.
-        The first call derives the equations again, which takes about as long as their derivation in `assemble`. Raises
-        InvalidRequest for a robot with forces from tables, such as the contacts of beams.
+        The first call compiles the kernels of the derivatives, which are then cached. Raises InvalidRequest for a robot
+        with forces from tables, such as the contacts of beams.
         """
-        inputs = self._inputs(t, q, v, u, p, constraint_mode)
-        _, q, v, u, p = inputs
-        a, lam, factor = self.acceleration(t, q, v, u, p, U)
-        return self._differentiated.at(inputs, a, lam, lambda r1, r2: self.apply(factor, r1, r2))
+        U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
+        return self.derivative_kernels.at(self._inputs(t, q, v, u, p, constraint_mode), U)
+
+    @cached_property
+    def derivative_kernels(self) -> DerivativeKernels:
+        """The kernels of the derivatives, compiled or loaded at the first use."""
+        return DerivativeKernels(self)
 
     def casadi(self) -> dict[str, Any]:
         """{name: CasADi function} of this system, for optimal control and other uses of CasADi.
@@ -56,13 +59,13 @@ class System(CompiledSystem):
         M a + J' lam = f, J a = gamma), "constraints" (Phi, Phidot), "energy" (kinetic and potential), "joints"
         (position, velocity), "kinematics" (position, rotation row by row, of all bodies) and "outputs" (value).
         """
-        return dict(self._differentiated.functions)
+        return dict(self._functions)
 
     @cached_property
-    def _differentiated(self) -> Differentiated:
-        from sim_core.derivatives import Differentiated  # it imports CasADi
+    def _functions(self) -> dict[str, Any]:
+        from sim_core.derivation.derivatives.functions import derive_functions  # it imports CasADi
 
-        return Differentiated(self.mechanism)
+        return derive_functions(self.mechanism)
 
 
 def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S, rolled: bool | None = None) -> System:

@@ -12,11 +12,11 @@ from sim_core.derivation.beams import beam_power, with_beams
 from sim_core.derivation.constraints import Rows
 from sim_core.derivation.coordinates import absolute, angles, orientations, recursive
 from sim_core.derivation.correction import sampled_fuzzy
-from sim_core.derivation.forces.applied import applied_forces
+from sim_core.derivation.forces.applied import AppliedForces, applied_forces
 from sim_core.derivation.forces.joint_parts import check_measured, with_armatures
 from sim_core.derivation.forces.springs import spring_energy, spring_forces, spring_power
 from sim_core.derivation.guards import captured_numbers, guard_values
-from sim_core.derivation.immovable import check_movable
+from sim_core.derivation.immovable import ImmovableRows, check_movable
 from sim_core.derivation.making import KernelMaker, arguments
 from sim_core.derivation.outputs import outputs_of
 from sim_core.derivation.solving.solutions import Solution, solution_of
@@ -51,14 +51,33 @@ class Derivation:
     twins: dict[str, list[tuple[int, int]]]
 
 
-def derive(mechanism: Mechanism) -> Derivation:
-    """The symbolic functions of all kernels of a mechanism.
+@dataclass(frozen=True)
+class Equations:
+    """The equations of motion of a mechanism, as expressions, before they become kernels.
 
-    The inputs of most kernels are t, q, v, u, p: time, coordinates, velocities, actuator inputs and parameters. The
-    parameters include a flag (1 or 0) for each constraint that is not always active. `guards` also has the multipliers
-    lam as an input. `inverse_dynamics` has the accelerations a in place of u. `_kernels_of` lists the inputs of the
-    kernels that solve the equations of motion.
+    positions, rates  positions and velocities (n_joints,) of the declared joints
+    wraps             indices of the joints whose angle is wrapped to [-pi, pi]
+    still             coordinates and rows that cannot move
+    others            forces of contacts, springs of joints, dry friction, stops and custom forces
+    applied           all generalized forces but those of inertia and gravity
+    power             power of actuators, loads, damping and friction, W
     """
+
+    mechanism: Mechanism
+    symbols: Symbols
+    motion: Motion
+    positions: ca.SX
+    rates: ca.SX
+    wraps: list[int]
+    still: ImmovableRows
+    others: AppliedForces
+    applied: ca.SX
+    power: ca.SX
+    solution: Solution
+
+
+def equations_of(mechanism: Mechanism) -> Equations:
+    """The equations of motion of a mechanism."""
     mechanism = with_contact_stiffness(mechanism)
     symbols, motion, positions, rates, wraps = moving_bodies(mechanism)
     still = check_movable(mechanism, symbols, motion, rates)
@@ -70,6 +89,21 @@ def derive(mechanism: Mechanism) -> Derivation:
         damping = orientations.damping_forces(mechanism, symbols)
         applied, power = applied + damping, power + ca.dot(damping, symbols.v)
     solution = solution_of(mechanism, motion, motion.f + applied, symbols)
+    return Equations(mechanism, symbols, motion, positions, rates, wraps, still, others, applied, power, solution)
+
+
+def derive(mechanism: Mechanism) -> Derivation:
+    """The symbolic functions of all kernels of a mechanism.
+
+    The inputs of most kernels are t, q, v, u, p: time, coordinates, velocities, actuator inputs and parameters. The
+    parameters include a flag (1 or 0) for each constraint that is not always active. `guards` also has the multipliers
+    lam as an input. `inverse_dynamics` has the accelerations a in place of u. `_kernels_of` lists the inputs of the
+    kernels that solve the equations of motion.
+    """
+    equations = equations_of(mechanism)
+    mechanism, symbols, motion, solution = equations.mechanism, equations.symbols, equations.motion, equations.solution
+    positions, rates, wraps, still = equations.positions, equations.rates, equations.wraps, equations.still
+    others, applied, power = equations.others, equations.applied, equations.power
     maker = KernelMaker(solution.symbols, solution.rewrite)
     maker.add_all(mechanism.constraint_modes[0].name, _kernels_of(solution))
     a = ca.SX.sym("a", len(solution.coordinate_names))
@@ -110,7 +144,7 @@ def derive(mechanism: Mechanism) -> Derivation:
         "idle": still.idle,
         "captured_rows": still.captured_rows,
     }
-    return Derivation(maker.functions, facts, maker.uses, maker.tables(), _twins(mechanism, motion, symbols))
+    return Derivation(maker.functions, facts, maker.uses, maker.tables(), twins_of(mechanism, motion, symbols))
 
 
 def derive_batch(mechanism: Mechanism) -> dict[str, ca.Function]:
@@ -163,7 +197,7 @@ def _rates(whole: ca.Function, stabilized: bool) -> ca.Function:
     return ca.Function("rates", list(inputs.values()), [a, lam, *lifted], list(inputs), names)
 
 
-def _twins(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, list[tuple[int, int]]]:
+def twins_of(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str, list[tuple[int, int]]]:
     """{argument of the kernels, such as "q": pairs of indices of corresponding elements} of twin branches.
 
     Twin branches are two branches of equal structure on one parent, such as two arms. Arguments without pairs are left

@@ -174,6 +174,7 @@ class Motion:
     inertial   function of the accelerations a (n_q,) that returns M a - f, by the formula with the fewest operations
     twins      pairs of indices of corresponding coordinates in branches of equal structure
     potential  potential energy of the beams, J
+    recursion  recursions over the links of a tree, from which derivatives follow; None for other coordinates
     """
 
     coordinate_names: tuple[str, ...]
@@ -183,6 +184,7 @@ class Motion:
     inertial: Callable[[ca.SX], ca.SX]
     twins: list[tuple[int, int]] = field(default_factory=list)
     potential: ca.SX = field(default_factory=lambda: ca.SX(0))
+    recursion: Any = None
 
 
 # Positions and velocities (n_joints,) of the declared joints, and indices of the joints with wrapped angles. A wrapped

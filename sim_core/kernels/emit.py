@@ -16,7 +16,7 @@ results.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 import casadi as ca
 
@@ -31,7 +31,9 @@ FLAGS = "contract nsz"  # of kernels for one system
 COMPARISONS = set(COMPARISON.values())
 TWO_ARGUMENTS = {"atan2", "pow", "llvm.minnum", "llvm.maxnum", "llvm.copysign"}
 LARGE = 12_000  # lines above which a kernel outside the step is compiled unoptimized, because LLVM's time grows faster
-STEPPED = tuple(f"{name}{end}" for name in ("acceleration", "relaxed", "apply", "residual") for end in ("", "_inner"))
+STEPPED = tuple(
+    f"{name}{end}" for name in ("acceleration", "relaxed", "apply", "residual", "parts") for end in ("", "_inner")
+)
 TOGETHER = 30_000  # instructions of all functions from which on large functions are in modules of their own
 SEPARATE = 2_000  # instructions of such a large function
 WIDTHS = (2, 4, 8, 16, 32)
@@ -129,13 +131,26 @@ class Kernel:
 
     In this class, the IR value of a program's node is a string: the name of the IR register that holds the value, such
     as "%n12", or the text of a constant.
+
+    shared  names of arguments that have one number for all lanes
+    stride  numbers from an element of another argument or result to the next, at least `lanes`
     """
 
-    def __init__(self, program: Program, symbol: str, pairs: list[tuple[int, int]], lanes: int) -> None:
+    def __init__(
+        self,
+        program: Program,
+        symbol: str,
+        pairs: list[tuple[int, int]],
+        lanes: int,
+        shared: Container[str] = (),
+        stride: int = 0,
+    ) -> None:
         self.program, self.symbol, self.lanes = program, symbol, lanes
+        self._shared, self._stride = shared, stride or lanes
         self.widths: set[int] = set()
         self._pairs = pairs
         self._kind = "double" if lanes == 1 else f"<{lanes} x double>"
+        self._element, self._apart = (self._kind, 1) if self._stride == lanes else ("double", self._stride)
         self._suffix = "f64" if lanes == 1 else f"v{lanes}f64"
         self._lines: list[str] = []
         self._count = 0
@@ -193,7 +208,7 @@ class Kernel:
     def _store(self) -> None:
         for (result, element), index in self._pending:
             value = self._value(index)
-            at = self._do(f"getelementptr {self._kind}, ptr %o{result}, i64 {element}")
+            at = self._do(f"getelementptr {self._element}, ptr %o{result}, i64 {element * self._apart}")
             self._lines.append(f"  store {self._kind} {value}, ptr {at}, align 8")
         self._pending = []
 
@@ -279,7 +294,9 @@ class Kernel:
             return self._constant(node.value)
         if node.op == "input":
             self._unread -= 1
-            at = self._do(f"getelementptr {self._kind}, ptr %i{node.place[0]}, i64 {node.place[1]}")
+            if self.program.input_names[node.place[0]] in self._shared:
+                return self._spread(node)
+            at = self._do(f"getelementptr {self._element}, ptr %i{node.place[0]}, i64 {node.place[1] * self._apart}")
             return self._do(f"load {self._kind}, ptr {at}, align 8")
         args = [self._value(arg) for arg in node.args]
         if node.op == "lift":
@@ -293,6 +310,14 @@ class Kernel:
         if node.op in CALLS.values():
             return self._library(node.op, args)
         return self._choice(node.op, args)
+
+    def _spread(self, node: Node) -> str:
+        """IR value of an element of a shared argument, in all lanes."""
+        at = self._do(f"getelementptr double, ptr %i{node.place[0]}, i64 {node.place[1]}")
+        one = self._do(f"load double, ptr {at}, align 8")
+        first = self._do(f"insertelement {self._kind} poison, double {one}, i32 0")
+        mask = f"<{self.lanes} x i32> zeroinitializer"
+        return self._do(f"shufflevector {self._kind} {first}, {self._kind} poison, {mask}")
 
     def _sum(self, node: Node, args: list[str]) -> str:
         """IR value of a sum or difference of two terms.

@@ -29,11 +29,16 @@ def derive(mechanism: Mechanism) -> tuple[Symbols, Motion]:
             return newton_euler(tree, mechanism, symbols, a)
         return quasi.B.T @ newton_euler(tree, mechanism, quasi.symbols, quasi.B @ a + quasi.bias)
 
-    f = -inertial(ca.SX(len(names), 1))
-    M = _composite_inertia(tree, symbols)
-    M = M if quasi is None else quasi.B.T @ M @ quasi.B
+    nothing = ca.SX(len(names), 1)
+    if quasi is None:
+        drift = moving_links(tree, mechanism, symbols, nothing)
+        f, composites = -_efforts(tree, drift), composite_inertias(tree, symbols)
+        M, recursion = composites.M, Recursion(tree, drift, composites)
+    else:
+        f, recursion = -inertial(nothing), None
+        M = quasi.B.T @ composite_inertias(tree, symbols).M @ quasi.B
     frames = frames_of(tree, symbols if quasi is None else quasi.symbols)
-    return symbols, Motion(names, frames, M, f, inertial, tree.twins)
+    return symbols, Motion(names, frames, M, f, inertial, tree.twins, recursion=recursion)
 
 
 def joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> Measures:
@@ -42,7 +47,41 @@ def joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> Me
     return column([symbols.q[at] for at in places]), column([symbols.v[at] for at in places]), []
 
 
-class _Border:
+@dataclass(frozen=True)
+class MovingLinks:
+    """Motion of each link, and the wrench that its parent exerts on it, by the Newton-Euler recursion.
+
+    wrenches  (moment about the link's origin, force) in the link's axes
+    """
+
+    motions: list[LinkMotion]
+    wrenches: list[tuple[ca.SX, ca.SX]]
+
+
+@dataclass(frozen=True)
+class Composites:
+    """Mass matrix M (n_q, n_q), and what it is computed from.
+
+    inertias  inertia of each link with all links after it, in the link's frame
+    wrenches  {(i, j): wrench, in the frame of link i, that accelerates link j and all links after it by the unit of the
+              acceleration of coordinate j}, for each link j and its predecessors i
+    """
+
+    M: ca.SX
+    inertias: list[Inertia]
+    wrenches: dict[tuple[int, int], tuple[ca.SX, ca.SX]]
+
+
+@dataclass(frozen=True)
+class Recursion:
+    """The recursions from which the equations of a tree follow; `drift` is the motion without accelerations."""
+
+    tree: Tree
+    drift: MovingLinks
+    composites: Composites
+
+
+class Border:
     """Transforms motions, wrenches and inertias between a link and its parent, with identical code for twin branches.
 
     Twin branches are two branches of equal structure on the same link, such as two arms. They may differ in numbers
@@ -65,9 +104,13 @@ class _Border:
         a      acceleration (3,) of the joint's point on the parent link
         Returns ((w, dw, a) in the joint's axes, `_spin_matrix` (3, 3) of the returned w and dw).
         """
-        turn = self._links[index].R_PJ.T
-        w, dw, a = (self._lift(index, turn @ value) for value in (w, dw, a))
+        w, dw, a = self.turned(index, w, dw, a)
         return (w, dw, a), _spin_matrix(w, dw)
+
+    def turned(self, index: int, *values: ca.SX) -> list[ca.SX]:
+        """Vectors in the axes of the parent link, in the axes of the joint that carries link `index`."""
+        turn = self._links[index].R_PJ.T
+        return [self._lift(index, turn @ value) for value in values]
 
     def wrench(self, index: int, n: ca.SX, F: ca.SX) -> tuple[ca.SX, ca.SX]:
         """The wrench of link `index` (moment n, force F), (3,) each, transformed to the origin and axes of the link's
@@ -81,6 +124,27 @@ class _Border:
         n = self._lift(index, link.R_JL @ n + ca.cross(link.p_JL, F))
         F = self._lift(index, link.R_PJ @ self._lift(index, F))
         return self._lift(index, link.R_PJ @ n) + ca.cross(link.p_PJ, F), F
+
+    def moment(self, index: int, n: ca.SX) -> ca.SX:
+        """The moment n (3,) without a force on link `index`, in the axes of the link's parent."""
+        link = self._links[index]
+        if link.twin < 0:
+            return link.R @ n
+        return self._lift(index, link.R_PJ @ self._lift(index, link.R_JL @ n))
+
+    def velocity_terms(self, index: int, G: ca.SX, P: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Matrix G (3, 3) and twice the momentum P (3,) of link `index`, at the origin and axes of the link's parent.
+
+        They are the velocity terms of `sim_core.derivation.derivatives.trees`.
+        """
+        link = self._links[index]
+        if link.twin < 0:
+            P = link.R @ P
+            return link.R @ G @ link.R.T - ca.skew(link.p) @ ca.skew(P), P
+        P = link.R_JL @ P
+        G = self._lift(index, link.R_JL @ G @ link.R_JL.T - ca.skew(link.p_JL) @ ca.skew(P))
+        P = self._lift(index, link.R_PJ @ self._lift(index, P))
+        return self._lift(index, link.R_PJ @ G @ link.R_PJ.T) - ca.skew(link.p_PJ) @ ca.skew(P), P
 
     def inertia(self, index: int, own: Inertia) -> Inertia:
         """Inertia expressed in the parent's frame, for the inertia `own` in the frame of link `index`."""
@@ -113,16 +177,18 @@ def newton_euler(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -
     """Joint efforts (n_q,) that produce the accelerations a (n_q,) if gravity is the only other force.
     [LuhWalkerPaul1980]
     """
-    links = tree.links
-    wrenches = _wrenches(tree, mechanism, symbols, a)
+    return _efforts(tree, moving_links(tree, mechanism, symbols, a))
+
+
+def _efforts(tree: Tree, moving: MovingLinks) -> ca.SX:
     return ca.vertcat(
-        *[ca.dot(link.s_w, n) + ca.dot(link.s_v, F) for link, (n, F) in zip(links, wrenches, strict=True)]
+        *[ca.dot(link.s_w, n) + ca.dot(link.s_v, F) for link, (n, F) in zip(tree.links, moving.wrenches, strict=True)]
     )
 
 
-def _wrenches(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> list[tuple[ca.SX, ca.SX]]:
-    """Wrench (moment about the link's origin, force) that the parent exerts on each link, in the link's frame."""
-    links, border = tree.links, _Border(tree.links, symbols.lifted)
+def moving_links(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> MovingLinks:
+    """Motion of the links of a tree, and wrenches on them, for the accelerations a (n_q,)."""
+    links, border = tree.links, Border(tree.links, symbols.lifted)
     ground = motion_of_ground(mechanism)
     motions: list[LinkMotion] = []
     for index, link in enumerate(links):
@@ -140,7 +206,7 @@ def _wrenches(tree: Tree, mechanism: Mechanism, symbols: Symbols, a: ca.SX) -> l
             (n_P, F_P), (n_up, F_up) = found[link.parent], border.wrench(index, n, F)
             found[link.parent] = (n_P + n_up, F_P + F_up)
     border.close()
-    return found
+    return MovingLinks(motions, found)
 
 
 @dataclass(frozen=True)
@@ -215,23 +281,24 @@ def _gyroscopic(I: ca.SX, w: ca.SX) -> ca.SX:
     )
 
 
-def _composite_inertia(tree: Tree, symbols: Symbols) -> ca.SX:
+def composite_inertias(tree: Tree, symbols: Symbols) -> Composites:
     """Mass matrix M (n_q, n_q) in joint coordinates. [Featherstone2008, table 6.2]
 
     Entries that couple links of different branches are structural zeros.
     """
-    links, composite, border = tree.links, list(tree.inertias), _Border(tree.links, symbols.lifted)
-    M = ca.SX(len(links), len(links))
+    links, composite, border = tree.links, list(tree.inertias), Border(tree.links, symbols.lifted)
+    M, wrenches = ca.SX(len(links), len(links)), dict[tuple[int, int], tuple[ca.SX, ca.SX]]()
     for j in reversed(range(len(links))):
         link = links[j]
         if link.parent >= 0:
             composite[link.parent] = composite[link.parent].plus(border.inertia(j, composite[j]))
         n, F = composite[j].times(link.s_w, link.s_v)
         M[j, j] = ca.dot(link.s_w, n) + ca.dot(link.s_v, F)
-        i = j
+        i, wrenches[j, j] = j, (n, F)
         while links[i].parent >= 0:
             n, F = border.wrench(i, n, F)
             i = links[i].parent
+            wrenches[i, j] = n, F
             M[i, j] = M[j, i] = ca.dot(links[i].s_w, n) + ca.dot(links[i].s_v, F)
     border.close()
-    return M
+    return Composites(M, composite, wrenches)

@@ -1,16 +1,10 @@
-"""Exact partial derivatives of the equations of motion, by algorithmic differentiation of the derived equations.
-
-The factorization of the KKT matrix K is not differentiated. At a solution a, lam of
-
-    r1 = M a + J' lam - f = 0,   r2 = J a - gamma = 0
-
-the derivatives of a and lam along any argument x follow from K [da; dlam] = -[dr1; dr2] / dx with the factor at hand.
-"""
+"""The derived equations as CasADi functions with named inputs and outputs."""
 
 from __future__ import annotations
 
 import casadi as ca
 
+from sim_core.derivation.derivatives.roots import with_finite_slopes
 from sim_core.derivation.equations import derive
 from sim_core.errors import InvalidRequest
 from sim_core.kernels.program import LIFTED, LIFTED_VALUES
@@ -54,41 +48,19 @@ def derive_functions(mechanism: Mechanism) -> dict[str, ca.Function]:
     return found
 
 
-def derive_derivatives(functions: dict[str, ca.Function]) -> ca.Function:
-    """Function (t, q, v, u, p, a, lam) of the partial derivatives of r1, r2, Phi, Phidot, joints and outputs.
-
-    functions  result of `derive_functions`
-    """
-    symbols = _symbols(functions["dynamics"])
-    q, v, u = symbols["q"], symbols["v"], symbols["u"]
-    M, f, J, gamma = functions["dynamics"].call(list(symbols.values()))
-    Phi, Phidot = functions["constraints"].call(list(symbols.values()))
-    position, velocity = functions["joints"].call(list(symbols.values()))
-    (value,) = functions["outputs"].call(list(symbols.values()))
-    a, lam = ca.SX.sym("a", M.shape[0]), ca.SX.sym("lam", J.shape[0])
-    measured = {"position": position, "velocity": velocity, "output": value}
-    rows = {"r1": M @ a + J.T @ lam - f, "r2": J @ a - gamma, "Phi": Phi, "Phidot": Phidot, **measured}
-    results = {
-        f"{row}_{name}": ca.densify(ca.jacobian(expression, x))
-        for row, expression in rows.items()
-        for name, x in (("q", q), ("v", v), ("u", u))
-    }
-    inputs = symbols | {"a": a, "lam": lam}
-    return ca.Function("derivatives", list(inputs.values()), list(results.values()), list(inputs), list(results))
-
-
 def _symbols(function: ca.Function) -> dict[str, ca.SX]:
     inputs = dict(zip(function.name_in(), function.sx_in(), strict=True))
     return {name: inputs[name] for name in ARGUMENTS}
 
 
 def _written_out(function: ca.Function, symbols: dict[str, ca.SX]) -> list[ca.SX]:
-    """Results of a kernel as expressions of `symbols` alone, without lifted subexpressions."""
+    """Results of a kernel as expressions of `symbols` alone, without lifted subexpressions, ready to differentiate."""
     inputs = dict(zip(function.name_in(), function.sx_in(), strict=True)) | symbols
     results = dict(zip(function.name_out(), function.call([inputs[name] for name in function.name_in()]), strict=True))
     lifted = results.pop(LIFTED_VALUES, None)
     found = list(results.values())
     if lifted is None:
-        return found
+        return with_finite_slopes(found)
     places, values = ca.vertsplit(inputs[LIFTED]), ca.vertsplit(lifted)
-    return list(ca.substitute_inplace(places, values, found, False)[1])  # a lifted value depends on earlier ones only
+    # a lifted value depends on earlier ones only
+    return with_finite_slopes(list(ca.substitute_inplace(places, values, found, False)[1]))
