@@ -15,7 +15,7 @@ import numpy as np
 from nodes.framework.messages import Description, Event, JointCommand, Message, PeerClock, RobotState, Verdict
 from nodes.framework.plan.key_checks import convert, suggestion
 from nodes.framework.plan.launch_plan import NodePlan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.guard.limits import GuardParams
 from nodes.hil.alignment.missing import LONGEST_S, missing_states
 from nodes.hil.alignment.streams import Gap

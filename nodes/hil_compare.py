@@ -20,7 +20,7 @@ from nodes.framework.messages import (
 )
 from nodes.framework.plan.key_checks import PlanError
 from nodes.framework.plan.launch_plan import Plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.guard.stop_log import GuardActions
 from nodes.hil.alignment.comparison import FEWEST_REGULAR, REGULAR_S
 from nodes.hil.alignment.live import JointSums

@@ -16,7 +16,7 @@ from nodes.framework.messages import JointCommand, Message, RobotState, Verdict
 from nodes.framework.messages.codec import AnyMessage
 from nodes.framework.messages.topics import lookup
 from nodes.framework.plan.launch_plan import Plan
-from nodes.framework.plan.loading import PACKAGE_ROOT, load_class
+from nodes.framework.plan.node_classes import PACKAGE_ROOT, load_class
 from nodes.framework.recording.integrity.search import is_replaceable
 from nodes.framework.recording.lock import FileInUseError, require_unlocked
 from nodes.framework.recording.writer import Missing, RecordingWriter, keep_unfinished

@@ -194,7 +194,9 @@ def _neighbour_hint(error: BaseException, path: Path) -> str:
 def _is_of_python(file: str) -> bool:
     """Whether a source file is part of Python, of an installed package or of armswing, and not written by the user."""
     parts = Path(file).parts
-    ours = [str(ROOT / each) for each in ("robots/files.py", "robots/registry.py", "nodes/framework/plan/loading.py")]
+    ours = [
+        str(ROOT / each) for each in ("robots/files.py", "robots/registry.py", "nodes/framework/plan/node_classes.py")
+    ]
     return file.startswith("<") or file in ours or "site-packages" in parts or file.startswith(PYTHON)
 
 

@@ -83,7 +83,7 @@ def test_a_snapshot_names_classes_by_their_module_of_version_0_2_0() -> None:
 
 @pytest.mark.parametrize("name", NODES)
 def test_a_shipped_node_is_named_by_its_file_of_version_0_1(name: str) -> None:
-    from nodes.framework.plan.loading import load_class
+    from nodes.framework.plan.node_classes import load_class
 
     assert load_class(f"nodes/{name}").__name__ == name.rpartition(":")[2]
 

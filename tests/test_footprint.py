@@ -105,7 +105,7 @@ def test_no_node_and_no_process_of_a_launch_imports_what_draws() -> None:
 @pytest.mark.parametrize("module", ["nodes.controllers.pd", "nodes.controllers.swing_up", "nodes.trajectory"])
 def test_a_node_without_a_model_imports_no_compiler(module: str) -> None:
     loaded = imported(
-        "import nodes.framework.launching.process, nodes.framework.hosting.runner, nodes.framework.plan.loading\n"
+        "import nodes.framework.launching.process, nodes.framework.hosting.runner, nodes.framework.plan.node_classes\n"
         f"import {module}"
     )
     assert not loaded & set(COMPILERS)

@@ -22,7 +22,7 @@ import msgspec
 from nodes.framework.messages import JointCommand, Message
 from nodes.framework.messages.topics import is_sampled
 from nodes.framework.plan.key_checks import convert, suggestion
-from nodes.framework.plan.loading import node_class
+from nodes.framework.plan.node_classes import node_class
 from nodes.node import Context, Node
 from robots.files import python_module
 

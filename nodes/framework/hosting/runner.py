@@ -26,7 +26,7 @@ from nodes.framework.hosting.turns import TurnServer
 from nodes.framework.hosting.wakeup import StopSignals, Timer, WakeupPipe
 from nodes.framework.messages import Event
 from nodes.framework.plan.launch_plan import NodePlan, Plan
-from nodes.framework.plan.loading import locate
+from nodes.framework.plan.node_classes import locate
 from nodes.framework.transport.bus import Context
 from nodes.framework.transport.registry import NodeEntry
 from nodes.framework.transport.rejections import last_of

@@ -8,7 +8,7 @@ from html import escape
 
 from nodes.framework.messages.topics import GLOBAL_TOPICS, NODE_TOPICS, lookup, node_topic, resolve
 from nodes.framework.plan.launch_plan import NodePlan, Plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from sim_core.support.suggestion import nearest
 
 SERVER_PUBLISHES = ("description", "state", "body_poses", "lines", "event", "snapshot")

@@ -21,7 +21,7 @@ from nodes.framework.launching.process import traceback_text
 from nodes.framework.messages import Description
 from nodes.framework.plan.key_checks import PlanError, convert
 from nodes.framework.plan.launch_plan import PLAN_FILE, NodePlan, Plan, SimPlan, read_plan
-from nodes.framework.plan.loading import load_class, locate, uncalled
+from nodes.framework.plan.node_classes import load_class, locate, uncalled
 from nodes.framework.transport.domain import DomainError, default_domain, domain_folder
 from nodes.framework.transport.registry import Registry, RegistryError
 from nodes.framework.transport.service import ServiceError

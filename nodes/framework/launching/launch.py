@@ -27,7 +27,7 @@ from nodes.framework.launching.watching import FileWatch
 from nodes.framework.messages import Status
 from nodes.framework.messages.topics import resolve
 from nodes.framework.plan.launch_plan import PLAN_FILE, Plan, save_plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.framework.transport.domain import domain_folder
 from nodes.framework.transport.registry import Registry
 from nodes.framework.transport.sockets import sweep

@@ -29,7 +29,7 @@ from nodes.framework.launching.logs import WARNING
 from nodes.framework.launching.supervisor import RESTARTS
 from nodes.framework.plan.key_checks import PlanError
 from nodes.framework.plan.launch_plan import NodePlan, Plan, read_plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.framework.plan.programs import ProgramNode, arguments
 from nodes.framework.simulation.restart.snapshots import Restart, require_robot
 from nodes.framework.transport.domain import DomainError, domain_folder

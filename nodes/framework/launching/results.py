@@ -20,7 +20,7 @@ from nodes.framework.launching.supervisor import Failure, Supervisor
 from nodes.framework.messages import GuardStops, Verdict
 from nodes.framework.messages.topics import resolve
 from nodes.framework.plan.launch_plan import NodePlan, Plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.framework.recording.places import before_path, is_closed
 from nodes.framework.transport.registry import Registry
 from nodes.framework.transport.service import ServiceError

@@ -10,7 +10,7 @@ from typing import Any
 
 from nodes.framework.messages.protocol import NOT_LOADED
 from nodes.framework.plan.launch_plan import Plan
-from nodes.framework.plan.loading import locate
+from nodes.framework.plan.node_classes import locate
 from nodes.framework.transport.service import ServiceError
 
 SETTLED_S = 0.03  # a file that changed less than this ago is perhaps still being written

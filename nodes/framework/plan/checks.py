@@ -10,7 +10,6 @@ from nodes.framework.plan.files.including import Tables
 from nodes.framework.plan.files.source import Source
 from nodes.framework.plan.key_checks import PlanError, suggestion
 from nodes.framework.plan.launch_plan import LOCAL, NAME, NAME_LENGTH, NodePlan, Plan, SimPlan, joined
-from nodes.framework.plan.loading import shortened
 from nodes.framework.plan.node_checks import (
     check_commands,
     check_misspelt,
@@ -26,6 +25,7 @@ from nodes.framework.plan.node_checks import (
     unexecuted,
     unreceived,
 )
+from nodes.framework.plan.node_classes import shortened
 from robots.files import is_file, is_reference
 from sim_core.errors import DescriptionWarning, InvalidRequest, SimulationWarning, UnknownName
 from sim_core.support.extras import can_simulate

@@ -13,7 +13,7 @@ from nodes.framework.plan.files.including import Entry
 from nodes.framework.plan.files.source import Source
 from nodes.framework.plan.key_checks import PlanError, convert, suggestion, worded
 from nodes.framework.plan.launch_plan import NAME, NAME_LENGTH, LinkPlan, NodePlan, Plan
-from nodes.framework.plan.loading import load_class, locate, misdeclared, reference, shortened, uncalled
+from nodes.framework.plan.node_classes import load_class, locate, misdeclared, reference, shortened, uncalled
 from nodes.node import Node
 from robots.files import is_file, is_reference, load, located
 from sim_core.errors import InvalidRequest

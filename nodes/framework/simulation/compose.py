@@ -10,7 +10,7 @@ import msgspec
 from nodes.framework.hosting.hosted import HostedNode
 from nodes.framework.hosting.outgoing import EncodedMessage, Out
 from nodes.framework.plan.launch_plan import NodePlan, Plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.framework.simulation.links import links_of
 from nodes.framework.simulation.lockstep import LocalPort, Scheduler
 from nodes.framework.simulation.recorded_links import with_recorded_links

@@ -21,7 +21,7 @@ from nodes.framework.messages import PeerClock, Status
 from nodes.framework.messages.topics import lookup
 from nodes.framework.plan.key_checks import PlanError
 from nodes.framework.plan.launch_plan import LOCAL, LinkPlan, NodePlan, Plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.framework.recording.reader import RecordingError, RecordingFile
 from nodes.framework.recording.schema import schema_name
 from nodes.hil.clocks.recorded import CLOCK_TOPIC

@@ -13,7 +13,7 @@ import msgspec
 from nodes.framework.messages.topics import resolve
 from nodes.framework.plan.key_checks import PlanError
 from nodes.framework.plan.launch_plan import NodePlan, Plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.framework.plan.programs import ProgramNode, program_class
 
 OTHER = "raw_command"  # topic of the other processor's commands: the simulation does not take them

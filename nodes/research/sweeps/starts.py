@@ -17,7 +17,7 @@ import numpy as np
 
 from nodes.framework.plan.files.file import load_plan
 from nodes.framework.plan.launch_plan import Plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.framework.simulation.compose import Composition
 from nodes.recorder import Recorder
 from nodes.research.sweeps.kept_starts import KeptRuns, identity_of

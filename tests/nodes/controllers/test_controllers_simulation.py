@@ -11,7 +11,7 @@ import pytest
 
 from nodes.controllers.swing_up import SwingUp
 from nodes.framework.messages import JointCommand, RobotState
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.node import Context, Node
 from robots.registry import build
 from sim_core.simulation import Simulation

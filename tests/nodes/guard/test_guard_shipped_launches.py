@@ -12,7 +12,7 @@ from nodes.framework.messages import Event
 from nodes.framework.messages.codec import decode
 from nodes.framework.plan.files.file import load_plan
 from nodes.framework.plan.launch_plan import NodePlan, Plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.framework.simulation.compose import compose
 from robots.registry import build
 

@@ -30,7 +30,7 @@ from nodes.framework.messages.stamp import MessageStamper
 from nodes.framework.messages.topics import is_sampled
 from nodes.framework.plan.files.file import load_plan
 from nodes.framework.plan.launch_plan import NodePlan, Plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.framework.recording.writer import RecordingWriter
 from nodes.hil.emulation.plant import Plant, PlantPerturbation
 from nodes.hil.report.reading import read_case

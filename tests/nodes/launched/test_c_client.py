@@ -20,7 +20,7 @@ from nodes.framework.messages import Event, JointCommand
 from nodes.framework.messages.codec import decode
 from nodes.framework.plan.files.file import load_plan
 from nodes.framework.plan.key_checks import PlanError
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.framework.simulation.compose import Composition
 from nodes.framework.transport.service import ServiceClient, ServiceError
 

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from nodes.cli.terminal import AsJson, InputError, parse_assignments, print_json, print_line, require_recording, warn
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.framework.simulation.replay.comparison import NOT_COMPARED, Tolerances
 from sim_core.support.suggestion import did_you_mean
 

@@ -263,7 +263,7 @@ def _require_that_it_is_kept(plan: Plan, recording: Path) -> None:
     """Raise InputError if a recorder of the plan replaces `recording` when it keeps its previous file as *.before."""
     # launches: 0.08 s of each help page
     from nodes.framework.launching.results import recorded_file
-    from nodes.framework.plan.loading import load_class
+    from nodes.framework.plan.node_classes import load_class
 
     for node in plan.nodes_on(plan.sim.host):
         file = recorded_file(node, load_class(node.run, plan.folder))

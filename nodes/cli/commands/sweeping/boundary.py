@@ -69,7 +69,7 @@ def find_in(
                     warm_up(sweep)
                     runner = local_runner(sweep, count, limit)
                 else:
-                    from nodes.research.sweeps.cluster import dask_runner
+                    from nodes.research.sweeps.dask_cluster import dask_runner
 
                     runner = dask_runner(dask, count, sweep, limit)
                 with runner as run:

@@ -333,7 +333,7 @@ def _complete(sweep: Sweep, folder: Path, journal: Journal, options: Options, no
             if options.dask is None:
                 carry_out(sweep, journal, count, limit, show, retry=options.retry)
             else:
-                from nodes.research.sweeps.cluster import carry_out_on
+                from nodes.research.sweeps.dask_cluster import carry_out_on
 
                 carry_out_on(options.dask, count, sweep, journal, limit, show, options.retry)
     except Interrupted as end:

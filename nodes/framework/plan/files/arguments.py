@@ -20,7 +20,7 @@ from nodes.framework.plan.files.document import Document
 from nodes.framework.plan.files.source import Source
 from nodes.framework.plan.key_checks import PlanError, convert, suggestion
 from nodes.framework.plan.launch_plan import NAME
-from nodes.framework.plan.loading import shortened
+from nodes.framework.plan.node_classes import shortened
 from sim_core.support.suggestion import did_you_mean
 
 Value = bool | int | float | str | list[Any]

@@ -14,7 +14,7 @@ from nodes.framework.plan.files.document import Document, read_document
 from nodes.framework.plan.files.source import Source
 from nodes.framework.plan.key_checks import PlanError, convert, suggestion
 from nodes.framework.plan.launch_plan import NAME, NAME_LENGTH, PLAIN_KEYS, Milestone, NodePlan, Plan, SimPlan, joined
-from nodes.framework.plan.loading import shortened
+from nodes.framework.plan.node_classes import shortened
 
 PARTS = ("nodes", "milestones", "groups", "include")  # lists of tables, composed in the order of the file
 TOP = {"sim", "hosts", "args", *PARTS, *PLAIN_KEYS}

@@ -22,7 +22,7 @@ from nodes.framework.messages.codec import AnyMessage, decode, encode
 from nodes.framework.messages.topics import resolve
 from nodes.framework.plan.key_checks import PlanError, convert, suggestion
 from nodes.framework.plan.launch_plan import LinkPlan, NodePlan, Plan, SimPlan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.framework.recording.reader import RecordingError, RecordingFile
 from nodes.framework.recording.runs import PUT_BACK
 from nodes.framework.recording.schema import DECODE_ERRORS, decode_json, encode_json, schema_name

@@ -17,7 +17,7 @@ from nodes.framework.messages.codec import encode
 from nodes.framework.messages.topics import lookup
 from nodes.framework.plan.key_checks import PlanError
 from nodes.framework.plan.launch_plan import NodePlan, Plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.framework.recording.reader import Recorded, RecordingError, RecordingFile
 from nodes.framework.recording.runs import Run, RunCutter, picked
 from nodes.framework.recording.schema import decode_json, schema_name

@@ -9,7 +9,7 @@ from typing import get_type_hints
 
 from nodes.framework.plan.key_checks import PlanError
 from nodes.framework.plan.launch_plan import Plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from nodes.research.sweeps.design import Sweep, plan_with
 from robots.registry import parameters
 from sim_core.tables import ranges_of

@@ -13,7 +13,7 @@ import pytest
 from nodes.framework.plan.files.file import load_plan
 from nodes.framework.plan.key_checks import PlanError, convert
 from nodes.framework.plan.launch_plan import Plan, read_plan, save_plan
-from nodes.framework.plan.loading import load_class
+from nodes.framework.plan.node_classes import load_class
 from robots import registry
 from sim_core.integrators.steppers import STEPPERS
 
@@ -372,7 +372,7 @@ def test_a_users_own_nodes_folder_never_shadows_ours(tmp_path: Path) -> None:
     (tmp_path / "nodes" / "own.py").write_text(
         "from neighbour import WORD\nfrom nodes.node import Node\n\nclass Own(Node):\n    word = WORD\n"
     )
-    code = "from nodes.framework.plan.loading import load_class\nprint(load_class('nodes/own.py:Own', '.').word)"
+    code = "from nodes.framework.plan.node_classes import load_class\nprint(load_class('nodes/own.py:Own', '.').word)"
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "mine", done.stderr
 

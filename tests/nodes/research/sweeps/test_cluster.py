@@ -79,7 +79,7 @@ def test_a_killed_dask_worker_loses_no_cell_and_the_table_is_the_same(
 def test_without_a_scheduler_the_refusal_is_one_line(
     launch: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nodes.research.sweeps.cluster.CONNECT_S", 1.0)
+    monkeypatch.setattr("nodes.research.sweeps.dask_cluster.CONNECT_S", 1.0)
     arguments = ["sweep", str(launch), "--over", "node.gain=1,2", "-o", str(tmp_path / "out")]
     code = run([*arguments, "--dask", "tcp://127.0.0.1:9"])
     said = capfd.readouterr().err
