@@ -204,3 +204,9 @@ def _random_tree() -> Any:
 def _in_mujoco() -> Any:
     """MuJoCo's side alone: give it a System."""
     return MuJoCo
+
+
+@pytest.fixture(name="in_pinocchio", scope="session")
+def _in_pinocchio() -> Any:
+    """Pinocchio's side alone: give it a System."""
+    return Pinocchio
