@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from robots.registry import build
+from sim_core.identification.regressor import Regressor
+from sim_core.identification.rigid_tree import rigid_tree
 from sim_core.mechanism import Mechanism, Tunable
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
@@ -51,6 +53,18 @@ def test_joint_coordinates_agree_with_pinocchio(name: str) -> None:
         np.testing.assert_allclose(
             system.acceleration(0.0, q, v)[0], pin.aba(model, data, q, v, np.zeros(system.n_q)), rtol=1e-9, atol=1e-9
         )
+
+
+def test_a_regressor_agrees_with_pinocchio() -> None:
+    arm = build("arm_6dof")
+    mechanism = rigid_tree(arm, [joint.name for joint in arm.moving_joints])
+    pin, model = pinocchio_model(mechanism)
+    regressor, data = Regressor(mechanism), model.createData()
+    order = [0, 1, 2, 3, 4, 6, 9, 5, 7, 8]  # pinocchio has Ixx, Ixy, Iyy, Ixz, Iyz, Izz
+    q, v, a = np.random.default_rng(3).normal(size=(3, 5, 6))
+    for Y, *state in zip(regressor(q, v, a), q, v, a, strict=True):
+        theirs = pin.computeJointTorqueRegressor(model, data, *state).reshape(6, 6, 10)[:, :, order].reshape(6, 60)
+        np.testing.assert_allclose(Y, theirs, atol=1e-11 * np.abs(theirs).max())
 
 
 MJCF = """

@@ -1,0 +1,161 @@
+"""Regression of recorded efforts: one linear equation per joint and instant, summed up per joint and block of time.
+
+The unknowns z are the base parameters and, per joint, the coefficients of its friction columns. A row of joint j is
+y = [Y_b | C_j] [beta; f_j]. It is kept twice: as recorded, for predictions, and filtered like the positions, for fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim_core.identification.base_parameters import BaseParameters
+from sim_core.identification.friction import COLUMNS, friction_columns, speed_scales
+from sim_core.identification.regressor import Regressor
+from sim_core.identification.signals import Sampled, low_pass, motion_of, moves
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+N_FRICTION = len(COLUMNS)
+LEFT_OUT, HELD_OUT = -2, -1  # in place of the number of a block
+OVERSAMPLING, LEAST_HZ = 10.0, 50.0  # samples per period of the highest cutoff, and least rate of the rows
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of all joints at n instants.
+
+    raw, filtered    (n, n_q, n_b + n_f): base regressor and friction columns, as they are and filtered
+    y, y_filtered    (n, n_q) efforts, NaN where unknown
+    block            (n,) number of the block of time, LEFT_OUT or HELD_OUT
+    time, q, v, a    (n,) and (n, n_q)
+    rate_hz          samples per second
+    speed_scales     (n_q,), see `friction_columns`
+    """
+
+    raw: Array
+    filtered: Array
+    y: Array
+    y_filtered: Array
+    block: Array
+    time: Array
+    q: Array
+    v: Array
+    a: Array
+    rate_hz: float
+    speed_scales: Array
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over the rows of each block and joint: A'A (n_blocks, n_q, k, k), A'y, y'y and the number of rows."""
+
+    AA: Array
+    Ay: Array
+    yy: Array
+    count: Array
+
+    def errors(self, z: Array) -> Array:
+        """Sum of squared errors (n_blocks, n_q) of the unknowns z (n_q, k) of the joints' rows."""
+        quadratic = np.einsum("bjkl,jk,jl->bj", self.AA, z, z)
+        return np.asarray(self.yy - 2.0 * np.einsum("bjk,jk->bj", self.Ay, z) + quadratic)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Division of the instants with motion: the last `holdout` of each recording, and blocks before them."""
+
+    holdout: float = 0.3
+    blocks: int = 10
+
+
+def rows_of(
+    regressor: Regressor,
+    base: BaseParameters,
+    recordings: Sequence[Sequence[Sampled]],
+    cutoffs_hz: Array,
+    split: Split,
+    pi: Array,
+) -> Rows:
+    """Rows of several recordings, each a sequence of parts without gaps.
+
+    cutoffs_hz  (n_q,) per joint: the whole motion in the joint's row, and then the row, are filtered at this cutoff
+    pi          parameters that give the load of the gears
+    """
+    highest = float(cutoffs_hz.max())
+    parts = [part for recording in recordings for part in recording]
+    steps = [max(1, int(part.rate_hz / max(OVERSAMPLING * highest, LEAST_HZ))) for part in parts]
+    thinned = iter(steps)
+    moving = [[moves(part)[:: next(thinned)] for part in recording] for recording in recordings]
+    block = np.concatenate([number for each in moving for number in _blocks(each, split)])
+    scales = speed_scales(np.concatenate([motion_of(part, highest)[1] for part in parts]))
+    found = [
+        _rows_of_part(regressor, base, part, step, cutoffs_hz, scales, pi)
+        for part, step in zip(parts, steps, strict=True)
+    ]
+    raw, filtered, y, smooth, time, q, v, a = (np.concatenate(each) for each in zip(*found, strict=True))
+    return Rows(raw, filtered, y, smooth, block, time, q, v, a, parts[0].rate_hz / steps[0], scales)
+
+
+def _rows_of_part(
+    regressor: Regressor, base: BaseParameters, part: Sampled, step: int, cutoffs_hz: Array, scales: Array, pi: Array
+) -> tuple[Array, ...]:
+    """Raw and filtered rows, raw and filtered efforts, times, and the motion at the highest cutoff."""
+    count, n_q = len(part.time[::step]), part.q.shape[1]
+    raw = np.empty((count, n_q, len(base.columns) + N_FRICTION))
+    for cutoff in np.unique(cutoffs_hz):  # ascending: the last motion is that of the highest cutoff
+        q, v, a = (x[::step] for x in motion_of(part, float(cutoff)))
+        Y = regressor(q, v, a)
+        columns = friction_columns(v, a, Y @ pi, scales)
+        rows = cutoffs_hz == cutoff
+        raw[:, rows] = np.concatenate([Y[:, rows][:, :, base.columns], columns[:, rows]], axis=2)
+    filtered, smooth = _filtered(raw, part, cutoffs_hz, step)
+    return raw, filtered, part.effort[::step], smooth, part.time[::step], q, v, a
+
+
+def _filtered(raw: Array, part: Sampled, cutoffs_hz: Array, step: int) -> tuple[Array, Array]:
+    """(rows (n, n_q, k), efforts (n, n_q)) after the same filter."""
+    A, y = np.zeros_like(raw), np.empty(raw.shape[:2])
+    for j, cutoff in enumerate(cutoffs_hz):
+        some = np.flatnonzero(raw[:, j].any(axis=0))
+        A[:, j, some] = low_pass(raw[:, j, some], float(cutoff), part.rate_hz / step)
+        y[:, j] = _filtered_effort(part.effort[:, j], float(cutoff), part.rate_hz)[::step]
+    return A, y
+
+
+def _filtered_effort(y: Array, cutoff_hz: float, rate_hz: float) -> Array:
+    known = np.isfinite(y)
+    if not known.any():
+        return y
+    at = np.arange(len(y))
+    smooth = low_pass(np.interp(at, at[known], y[known]), cutoff_hz, rate_hz)
+    return np.where(known, smooth, np.nan)
+
+
+def _blocks(moving: Sequence[Mask], split: Split) -> list[Array]:
+    """Block numbers of each part of one recording."""
+    whole = np.concatenate(moving)
+    places = np.flatnonzero(whole)
+    fitted = len(places) - int(split.holdout * len(places))
+    number = np.full(len(whole), LEFT_OUT)
+    number[places[fitted:]] = HELD_OUT
+    number[places[:fitted]] = np.arange(fitted) * split.blocks // max(fitted, 1)
+    return np.split(number, np.cumsum([len(part) for part in moving])[:-1])
+
+
+def sums_of(A: Array, y: Array, block: Array, blocks: int) -> Sums:
+    """Sums of the rows A (n, n_q, k), y (n, n_q) over each block 0 to `blocks` - 1, and last over the held-out rows."""
+    _, n_q, k = A.shape
+    AA, Ay = np.zeros((blocks + 1, n_q, k, k)), np.zeros((blocks + 1, n_q, k))
+    yy, count = np.zeros((blocks + 1, n_q)), np.zeros((blocks + 1, n_q))
+    for place, number in enumerate([*range(blocks), HELD_OUT]):
+        at = block == number
+        for j in range(n_q):
+            known = at & np.isfinite(y[:, j])
+            rows, right = np.ascontiguousarray(A[known, j]), y[known, j]
+            AA[place, j], Ay[place, j] = rows.T @ rows, rows.T @ right
+            yy[place, j], count[place, j] = right @ right, len(right)
+    return Sums(AA, Ay, yy, count)

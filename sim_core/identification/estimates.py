@@ -1,0 +1,259 @@
+"""Estimates with intervals of what a motion determines, and refusals of what it does not determine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim_core.identification.base_parameters import BaseParameters
+from sim_core.identification.design import Rows
+from sim_core.identification.friction import COLUMNS
+from sim_core.identification.intervals import correlated_sum
+from sim_core.identification.regression import Mask, Regression
+from sim_core.identification.regressor import Regressor
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+LEVEL = 0.95
+LARGEST_SD = 0.5  # of an estimate, as a share of the parameter's plausible size
+NEGLIGIBLE = 0.05  # a term is left out of a name below this share of the whole
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Estimate of a combination of parameters, by the data alone, with its interval of 95 %.
+
+    name       sum of parameters
+    direction  (n_x,) coefficients of the combination in the base parameters and friction coefficients
+    before     value in the model before the fit
+    after      value in the corrected model, to which the prior contributes
+    """
+
+    name: str
+    direction: Array
+    value: float
+    low: float
+    high: float
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What cannot be known, why, and what would tell it."""
+
+    what: str
+    why: str
+    remedy: str
+
+
+def estimates_of(
+    regression: Regression,
+    rows: Rows,
+    joints: list[int],
+    free: Mask,
+    before: Array,
+    after: Array,
+    names: Sequence[str],
+    constant_sd: Mapping[str, float],
+) -> list[Estimate]:
+    """Estimates of all unknowns that the motion determines, each with the share of the others that it contains."""
+    H, g = regression.equations(joints)
+    sizes = _plausible_sizes(regression, rows)
+    some = np.flatnonzero(free & (np.diag(H) > 0.0))
+    told = _told(
+        H[np.ix_(some, some)] * np.outer(sizes[some], sizes[some]), _inflation(regression, rows, joints, after)
+    )
+    kept, dropped = some[told], np.setdiff1d(some, some[told])
+    if not len(kept):
+        return []
+    inverse = np.asarray(np.linalg.inv(H[np.ix_(kept, kept)]), dtype=np.float64)
+    fixed = np.where(free, 0.0, after)
+    value = inverse @ (g - H @ fixed)[kept]
+    covariance, dof = _covariance(regression, rows, joints, kept, inverse, value, fixed)
+    for j in joints:
+        if sd := constant_sd.get(names[j], 0.0):
+            change = inverse @ _right_of(regression, j)[kept]
+            covariance += sd**2 * np.outer(change, change)
+    mixed = inverse @ H[np.ix_(kept, dropped)]
+    from scipy.stats import t as student  # slow to load, seldom needed
+
+    quantile = float(student.ppf(0.5 + LEVEL / 2.0, max(dof, 1.0)))
+    found = []
+    for row, place in enumerate(kept):
+        direction = np.zeros(regression.size)
+        direction[place] = 1.0
+        direction[dropped] = mixed[row]
+        half = quantile * float(np.sqrt(max(covariance[row, row], 0.0)))
+        name = _name(regression, direction, sizes, place, names)
+        found.append(
+            Estimate(
+                name,
+                direction,
+                float(value[row]),
+                float(value[row]) - half,
+                float(value[row]) + half,
+                float(direction @ before),
+                float(direction @ after),
+            )
+        )
+    return found
+
+
+def _plausible_sizes(regression: Regression, rows: Rows) -> Array:
+    """(n_x,) plausible sizes of the unknowns: standard deviations of the prior, and those of a joint's efforts."""
+    beta = np.sqrt(np.diag(regression.prior.base_covariance))
+    fitted = rows.block >= 0
+    columns = np.sqrt(np.mean(rows.raw[fitted][:, :, regression.n_b :] ** 2, axis=0))
+    efforts = np.sqrt(np.nanmean(rows.y[fitted] ** 2, axis=0, where=np.isfinite(rows.y[fitted])))
+    friction = np.nan_to_num(efforts, nan=1.0)[:, None] / np.where(columns > 0.0, columns, 1.0)
+    return np.concatenate([beta, friction.ravel()])
+
+
+def _told(information: Array, inflation: float) -> Array:
+    """Indices of the unknowns that the motion determines, by a Cholesky decomposition with pivoting.
+
+    information  (n, n) of the unknowns as shares of their plausible sizes
+    """
+    rest, kept = information.copy(), []
+    for _ in range(len(rest)):
+        pivot = int(np.argmax(np.diag(rest)))
+        left = float(rest[pivot, pivot])
+        if not left > inflation / LARGEST_SD**2:
+            break
+        kept.append(pivot)
+        column = rest[:, pivot] / np.sqrt(left)
+        rest -= np.outer(column, column)
+        rest[kept, kept] = -np.inf
+    return np.array(sorted(kept), dtype=int)
+
+
+def _residuals(regression: Regression, rows: Rows, joint: int, z: Array) -> tuple[Array, Array]:
+    """(filtered rows (n, k), residuals (n,)) of the joint's rows that are fitted."""
+    at = (rows.block >= 0) & np.isfinite(rows.y_filtered[:, joint])
+    A = rows.filtered[at, joint]
+    return A, rows.y_filtered[at, joint] - A @ z[joint]
+
+
+def _inflation(regression: Regression, rows: Rows, joints: list[int], after: Array) -> float:
+    """Number of rows per effective row: how much more uncertain correlated residuals make an estimate."""
+    z = regression.rows(after)
+    count = effective = 0.0
+    for j in joints:
+        A, residual = _residuals(regression, rows, j, z)
+        count += len(A)
+        effective += correlated_sum(A[:, :1], residual)[1]
+    return max(count / max(effective, 1.0), 1.0)
+
+
+def _covariance(
+    regression: Regression, rows: Rows, joints: list[int], kept: Array, inverse: Array, value: Array, fixed: Array
+) -> tuple[Array, float]:
+    """(covariance (k, k) of the estimates, degrees of freedom) for residuals with an autoregressive model per joint.
+
+    The covariance H^-1 (A' W Sigma W A) H^-1 is enlarged for the part of the errors that the fit took up: residuals
+    are smaller than errors, by tr(H^-1 A' W Sigma W A) of the sum of their weighted squares.
+    """
+    x = fixed.copy()
+    x[kept] = value
+    z, n_b = regression.rows(x), regression.n_b
+    middle, total, effective = np.zeros_like(inverse), 0.0, 0.0
+    for j in joints:
+        A, residual = _residuals(regression, rows, j, z)
+        places = np.concatenate([np.arange(n_b), np.arange(*regression.friction_slice(j).indices(regression.size))])
+        of_kept = {place: row for row, place in enumerate(kept)}
+        local = [k for k, place in enumerate(places) if place in of_kept]
+        target = [of_kept[places[k]] for k in local]
+        summed, number = correlated_sum(A[:, local], residual)
+        w = regression.weights[j]
+        middle[np.ix_(target, target)] += w**2 * summed
+        total += w * float(residual @ residual)
+        effective += number
+    taken = float(np.trace(inverse @ middle))
+    enlarged = total / max(total - taken, 0.1 * total)
+    return enlarged * inverse @ middle @ inverse, effective - len(kept)
+
+
+def _right_of(regression: Regression, joint: int) -> Array:
+    """Right-hand side (n_x,) of the normal equations of one joint's rows."""
+    return regression.equations([joint])[1]
+
+
+def _name(regression: Regression, direction: Array, sizes: Array, place: int, names: Sequence[str]) -> str:
+    n_b, base = regression.n_b, regression.prior.base
+    whole = sizes[place]
+    terms = [_unknown(base, n_b, place, names)]
+    others = [k for k in np.argsort(-np.abs(direction * sizes)) if k != place]
+    for k in others:
+        if abs(direction[k]) * sizes[k] < NEGLIGIBLE * whole:
+            break
+        sign = "-" if direction[k] < 0.0 else "+"
+        text = _unknown(base, n_b, k, names)
+        terms.append(f"{sign} {abs(direction[k]):.3g} {f'({text})' if ' ' in text else text}")
+    return " ".join(terms)
+
+
+def _unknown(base: BaseParameters, n_b: int, place: int, names: Sequence[str]) -> str:
+    if place < n_b:
+        return base.name(place)
+    joint, column = divmod(place - n_b, len(COLUMNS))
+    return f"{names[joint]}/{COLUMNS[column]}"
+
+
+def refusals_of(
+    regressor: Regressor,
+    base: BaseParameters,
+    rows: Rows,
+    estimates: Sequence[Estimate],
+    inertias_fitted: bool,
+    refused: Mapping[str, str],
+    names: Sequence[str],
+) -> list[Refusal]:
+    """What cannot be known: efforts, parameters without effect, and parameters that the motion does not show."""
+    found = [
+        Refusal(f"efforts of {joint}", why, f"a known load at {joint}, or its motor constant")
+        for joint, why in refused.items()
+    ]
+    by_link: dict[str, list[str]] = {}
+    for name in base.without_effect:
+        link, _, parameter = name.rpartition("/")
+        by_link.setdefault(link, []).append(parameter)
+    for link, parameters in by_link.items():
+        found.append(
+            Refusal(
+                f"{', '.join(parameters)} of {link}",
+                "no effort depends on it, whatever the motion",
+                "a force sensor under the base",
+            )
+        )
+    if not inertias_fitted:
+        return found
+    told = {int(np.flatnonzero(each.direction == 1.0)[0]) for each in estimates}
+    for k in range(len(base.columns)):
+        if k in told:
+            continue
+        joint = _telling_joint(regressor, base, rows, k)
+        found.append(
+            Refusal(
+                base.name(k),
+                "the motion does not tell it from the other parameters",
+                f"a faster and wider motion of {names[joint]} together with the other joints",
+            )
+        )
+    return found
+
+
+def _telling_joint(regressor: Regressor, base: BaseParameters, rows: Rows, k: int) -> int:
+    """Joint whose motion, made three times as fast, enlarges the column of base parameter k the most."""
+    at = np.flatnonzero(rows.block >= 0)
+    at = at[:: max(1, len(at) // 200)]
+    q, v, a = rows.q[at], rows.v[at], rows.a[at]
+    sizes = []
+    for joint in range(len(regressor.joints)):
+        faster = np.ones(len(regressor.joints))
+        faster[joint] = 3.0
+        column = regressor(q, v * faster, a * faster**2)[:, :, base.columns[k]]
+        sizes.append(float(np.sum(column**2)))
+    return int(np.argmax(sizes))

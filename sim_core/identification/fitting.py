@@ -1,0 +1,540 @@
+"""Fit of a robot's inertial parameters and friction to recorded positions and efforts.
+
+    result = fit(mechanism, names, [Recorded(time, q, effort)])
+    result.outcome                     # "better", "not better", "not certain" or "refused"
+    result.pi, result.friction         # of the corrected model
+
+The steps: (1) cutoff of the filter per joint by cross-validation; (2) joints whose efforts contradict the others are
+fitted apart; (3) the weight of the prior, and friction columns beyond the usual ones, by cross-validation; (4) the
+consistent inertias of least error; (5) the error on the last part, which is not fitted, beside that of the model before
+and of the model before with fitted friction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim_core.errors import InvalidRequest
+from sim_core.identification.base_parameters import BaseParameters, base_parameters
+from sim_core.identification.consistency import consistent_minimum
+from sim_core.identification.design import HELD_OUT, N_FRICTION, Rows, Split, rows_of, sums_of
+from sim_core.identification.estimates import Estimate, Refusal, estimates_of, refusals_of
+from sim_core.identification.friction import COLUMNS, EXTRA
+from sim_core.identification.inertial_parameters import nearest_consistent
+from sim_core.identification.intervals import factor_with_sd
+from sim_core.identification.regression import Mask, Prior, Regression, gain, is_gain
+from sim_core.identification.regressor import Regressor
+from sim_core.identification.rigid_tree import rigid_tree
+from sim_core.identification.signals import Recorded, sampled
+from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.quantities import value_of
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+CUTOFFS_HZ = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0)
+PRIOR_WEIGHTS = tuple(10.0**power for power in range(-2, 6))
+FIRST_WEIGHT = 1.0  # of the prior, before the choice by cross-validation
+LEAST_RADIUS = 0.01  # m: smallest radius of gyration per axis that the prior gives to a link
+APART_GAIN = 0.05  # least relative gain of all other joints for which a joint is fitted apart
+EXPLAINED = 0.6  # mean squared error over variance, above which a joint's efforts are not explained at all
+LEAST_MOVING_S = 2.0
+FACTOR = (
+    4.0  # between the sizes of the model's efforts in a joint and in the median joint, for which it is fitted apart
+)
+CUTOFF_GAIN = 0.1  # relative gain of a joint's error, from which on it has a cutoff of its own
+FRICTION_GAIN, FRICTION_T = 0.03, 3.0  # relative gain and its t-value, from which on an extra friction column is used
+
+
+class NothingToFitError(ValueError):
+    """Raised if nothing can be fitted, with a one-line reason."""
+
+
+@dataclass(frozen=True)
+class JointScore:
+    """Errors on the held-out part: rms of measured minus predicted effort over the standard deviation of the measured.
+
+    before    of the model as it was
+    friction  of the model as it was, with fitted friction
+    after     of the corrected model
+    free      of the fit without the condition that inertias are consistent
+    """
+
+    before: float
+    friction: float
+    after: float
+    free: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Efforts of the joints at n instants, (n, n_q) each, and whether an instant was held out, moving or neither."""
+
+    time: Array
+    measured: Array
+    before: Array
+    friction: Array
+    after: Array
+    block: Array
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """Result of `fit`.
+
+    joints, links    names of the measured joints and of the links
+    fitted           joints whose efforts determine the common inertias
+    apart            {joint: reason}: joints whose efforts have parameters of their own
+    refused          {joint: reason}: joints whose efforts are not explained by their motion
+    outcome          "better", "not better" or "not certain": error of the corrected model on the held-out part
+    reason           one line about the outcome
+    inertias_fitted  whether the inertias were changed; otherwise only friction was
+    cutoffs_hz       (n_q,) of the filter
+    prior_weight     weight of the prior of the inertias
+    extra            pairs (joint, column) of friction beyond the usual columns
+    pi_before, pi    (n_pi,) inertial parameters of the model before and of the corrected one, consistent
+    friction_before  (n_q, n_f) coefficients of `friction.COLUMNS`
+    friction         the same after the fit
+    speed_scales     (n_q,), which set the speeds of the smooth Coulomb and Stribeck friction
+    scores           {joint: JointScore}
+    estimates        of the combinations that the motion determines, with intervals
+    refusals         what cannot be known from this recording
+    base             the base parameters
+    prediction       efforts for plots
+    """
+
+    joints: tuple[str, ...]
+    links: tuple[str, ...]
+    fitted: tuple[str, ...]
+    apart: Mapping[str, str]
+    refused: Mapping[str, str]
+    outcome: str
+    reason: str
+    inertias_fitted: bool
+    cutoffs_hz: Array
+    prior_weight: float
+    extra: tuple[tuple[str, str], ...]
+    pi_before: Array
+    pi: Array
+    friction_before: Array
+    friction: Array
+    speed_scales: Array
+    scores: Mapping[str, JointScore]
+    estimates: tuple[Estimate, ...]
+    refusals: tuple[Refusal, ...]
+    base: BaseParameters
+    prediction: Prediction
+    rate_hz: float
+
+
+def fit(
+    mechanism: Mechanism,
+    joints: Sequence[str],
+    recordings: Sequence[Recorded],
+    *,
+    holdout: float = 0.3,
+    inertia: bool = True,
+    held: Mapping[str, float] | None = None,
+    unit_unknown: Sequence[str] = (),
+    constant_sd: Mapping[str, float] | None = None,
+    blocks: int = 10,
+) -> FitResult:
+    """Fit a mechanism's inertias and friction to recordings of its joints; see `FitResult`.
+
+    joints        names of the recorded joints, in the order of the recordings' columns and of the mechanism
+    holdout       last share of the motion of each recording, of which nothing is fitted
+    inertia       whether inertias are fitted; otherwise only friction is
+    held          {joint: position, rad or m} of joints that were not recorded, by default 0
+    unit_unknown  joints whose efforts have an unknown unit: these joints are fitted apart
+    constant_sd   {joint: relative standard deviation of its motor constant}, by default 0
+    Raises NothingToFitError, with a one-line reason, if there is too little motion or no effort.
+    """
+    if not 0.0 < holdout < 1.0:
+        raise InvalidRequest(f"holdout is {holdout}; it must be above 0 and below 1")
+    fitter = _Fitter(mechanism, joints, recordings, Split(holdout, blocks), held or {})
+    return fitter.result(inertia, unit_unknown, constant_sd or {})
+
+
+class _Fitter:
+    """State of one fit: the parts of the recordings, the regressor, and the rows at the chosen cutoffs."""
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        joints: Sequence[str],
+        recordings: Sequence[Recorded],
+        split: Split,
+        held: Mapping[str, float],
+    ) -> None:
+        self.mechanism, self.split = mechanism, split
+        self.regressor = Regressor(rigid_tree(mechanism, joints, held))
+        self.joints = self.regressor.joints
+        order = [list(joints).index(name) for name in self.joints]
+        self.parts = [
+            parts
+            for each in recordings
+            if (parts := sampled(Recorded(each.time, each.q[:, order], each.effort[:, order])))
+        ]
+        if not self.parts:
+            raise NothingToFitError("no recording has a part without gaps that is long enough")
+        self.base = base_parameters(self.regressor)
+        self.pi_before = self.regressor.pi
+        self.prior = Prior.of(_consistent(self.pi_before), self.base)
+        self.friction_before = _friction_of(mechanism, self.joints)
+
+    # -- the steps ----------------------------------------------------------------------------------------------------
+
+    def result(self, inertia: bool, unit_unknown: Sequence[str], constant_sd: Mapping[str, float]) -> FitResult:
+        cutoffs = self._cutoffs()
+        rows, regression = self._regression(cutoffs)
+        self._require_motion(rows)
+        known = [j for j in range(len(self.joints)) if regression.raw.count[:, j].all()]
+        if not known:
+            raise NothingToFitError("no joint has efforts in every part of the motion")
+        apart = {j: "its unit is unknown" for j in known if self.joints[j] in unit_unknown}
+        unexplained = _unexplained(rows, regression, known)
+        apart |= _of_another_size(
+            self.regressor, rows, regression, [j for j in known if j not in apart and j not in unexplained]
+        )
+        together, more = _contradicting(regression, [j for j in known if j not in apart | unexplained])
+        apart |= more
+        if not together:
+            raise NothingToFitError("no joint has efforts that gravity, inertia and friction explain")
+        regression = _reweighted(regression, together)
+        weight, kept = self._weight(regression, together, inertia)
+        extra = _extra_friction(regression, together, weight, kept)
+        free = regression.free(together, kept, extra)
+        start = self._start(regression, inertia=kept)
+        x = regression.solve(together, weight, free, start)
+        consistent = self._consistent(regression, together, weight, free, x, kept)
+        pi = consistent[: len(self.pi_before)] if kept else self.pi_before
+        return self._collected(
+            rows,
+            regression,
+            together,
+            apart,
+            unexplained,
+            known,
+            weight,
+            kept,
+            extra,
+            x,
+            pi,
+            consistent,
+            cutoffs,
+            constant_sd,
+        )
+
+    def _cutoffs(self) -> Array:
+        """Cutoffs (n_q,) of least cross-validated error of fits of each joint alone.
+
+        One cutoff for all joints has the least geometric mean of the errors, which a single block with another motion
+        does not decide. A joint has another cutoff if the gain is beyond chance.
+        """
+        rate = min(part.rate_hz for parts in self.parts for part in parts)
+        candidates = [cutoff for cutoff in CUTOFFS_HZ if cutoff < rate / 4.0] or [rate / 5.0]
+        n_q, errors = len(self.joints), []
+        for cutoff in candidates:
+            rows = self._rows(np.full(n_q, cutoff))
+            regression = _regression_of(self.prior, rows, self.split.blocks)
+            error = np.ones((self.split.blocks, n_q))
+            for j in range(n_q):
+                if regression.raw.count[:, j].all():
+                    alone = regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j]
+                    error[:, j] = alone / _variance(rows, j)
+            errors.append(error)
+        each = np.log(np.array(errors)).mean(axis=1)  # (candidates, n_q)
+        explained = np.exp(each.min(axis=0)) < EXPLAINED
+        common = int(np.argmin(each[:, explained].sum(axis=1)))
+        found = np.full(n_q, candidates[common])
+        for j, own in enumerate(np.argmin(each, axis=0)):
+            if is_gain(errors[common][:, j], errors[own][:, j], least=CUTOFF_GAIN):
+                found[j] = candidates[own]
+        return found
+
+    def _rows(self, cutoffs: Array) -> Rows:
+        return rows_of(self.regressor, self.base, self.parts, cutoffs, self.split, self.prior.pi)
+
+    def _regression(self, cutoffs: Array) -> tuple[Rows, Regression]:
+        rows = self._rows(cutoffs)
+        return rows, _regression_of(self.prior, rows, self.split.blocks)
+
+    def _require_motion(self, rows: Rows) -> None:
+        moving_s = float(np.sum(rows.block >= HELD_OUT)) / rows.rate_hz
+        if moving_s < LEAST_MOVING_S:
+            raise NothingToFitError(
+                f"the joints move for {moving_s:.2g} s; a fit needs at least {LEAST_MOVING_S:g} s of motion"
+            )
+
+    def _start(self, regression: Regression, inertia: bool) -> Array:
+        beta = self.prior.beta if inertia else self.base.B @ self.pi_before
+        return np.concatenate([beta, self.friction_before.ravel()])
+
+    def _weight(self, regression: Regression, joints: list[int], inertia: bool) -> tuple[float, bool]:
+        """(weight of the prior, whether the inertias gain) by cross-validation."""
+        friction = regression.validated(
+            joints, FIRST_WEIGHT, regression.free(joints, inertia=False), self._start(regression, inertia=False)
+        )
+        if not inertia:
+            return FIRST_WEIGHT, False
+        scaled = regression.weights[joints]
+        errors = {
+            weight: regression.validated(joints, weight, regression.free(joints))[:, joints] @ scaled
+            for weight in PRIOR_WEIGHTS
+        }
+        best = min(errors, key=lambda weight: float(errors[weight].mean()))
+        return best, is_gain(friction[:, joints] @ scaled, errors[best])
+
+    def _consistent(
+        self, regression: Regression, joints: list[int], weight: float, free: Mask, x: Array, inertia: bool
+    ) -> Array:
+        """[pi; friction] of least error with consistent inertias, and friction that does not drive the joint."""
+        n_b, n_pi = regression.n_b, len(self.pi_before)
+        H, g = regression.equations(joints)
+        K = regression.with_prior(H, 0.0)
+        lift = np.zeros((regression.size, n_pi + regression.size - n_b))
+        lift[:n_b, :n_pi] = self.base.B
+        lift[n_b:, n_pi:] = np.eye(regression.size - n_b)
+        H, g = lift.T @ K @ lift, lift.T @ g
+        H[:n_pi, :n_pi] += weight * np.linalg.inv(self.prior.covariance)
+        g[:n_pi] += weight * np.linalg.solve(self.prior.covariance, self.prior.pi)
+        pi = self.prior.pi if inertia else self.pi_before
+        start = np.concatenate([pi, x[n_b:]])
+        chosen = np.concatenate([np.full(n_pi, inertia), free[n_b:]])
+        g = g - H[:, ~chosen] @ start[~chosen]
+        H = H[np.ix_(chosen, chosen)]
+        links = len(self.regressor.links) if inertia else 0
+        start[chosen] = consistent_minimum(H, g[chosen], start[chosen], links, regression.signed[n_b:][free[n_b:]])
+        return start
+
+    # -- the result ---------------------------------------------------------------------------------------------------
+
+    def _collected(
+        self,
+        rows: Rows,
+        regression: Regression,
+        together: list[int],
+        apart: dict[int, str],
+        unexplained: dict[int, str],
+        known: list[int],
+        weight: float,
+        kept: bool,
+        extra: list[tuple[int, int]],
+        x: Array,
+        pi: Array,
+        consistent: Array,
+        cutoffs: Array,
+        constant_sd: Mapping[str, float],
+    ) -> FitResult:
+        n_pi, n_q = len(self.pi_before), len(self.joints)
+        after = np.concatenate([self.base.B @ pi, consistent[n_pi:]])
+        before = self._start(regression, inertia=False)
+        friction_x = regression.solve(together, weight, regression.free(together, inertia=False), before)
+        models = {"before": before, "friction": friction_x, "after": after, "free": x}
+        z = {name: regression.rows(each) for name, each in models.items()}
+        refused = {self.joints[j]: why for j, why in unexplained.items()}
+        for j in sorted(apart | unexplained):
+            for name, has_inertia in (("friction", False), ("after", True), ("free", True)):
+                z[name][j] = self._alone(regression, j, has_inertia)
+        errors = {name: _errors(rows, each) for name, each in z.items()}
+        scores = {self.joints[j]: JointScore(*(float(errors[name][j]) for name in models)) for j in known}
+        outcome, reason = _outcome(rows, z, together, self.joints)
+        directions = estimates_of(
+            regression, rows, together, regression.free(together, kept, extra), before, after, self.joints, constant_sd
+        )
+        refusals = refusals_of(self.regressor, self.base, rows, directions, kept, refused, self.joints)
+        friction = consistent[n_pi:].reshape(n_q, N_FRICTION)
+        predicted = {name: np.einsum("njk,jk->nj", rows.raw, each) for name, each in z.items()}
+        return FitResult(
+            joints=self.joints,
+            links=self.regressor.links,
+            fitted=tuple(self.joints[j] for j in together),
+            apart={self.joints[j]: why for j, why in apart.items() if self.joints[j] not in refused},
+            refused=refused,
+            outcome=outcome,
+            reason=reason,
+            inertias_fitted=kept,
+            cutoffs_hz=cutoffs,
+            prior_weight=weight,
+            extra=tuple((self.joints[j], COLUMNS[k]) for j, k in extra),
+            pi_before=self.pi_before,
+            pi=pi,
+            friction_before=self.friction_before,
+            friction=friction,
+            speed_scales=rows.speed_scales,
+            scores=scores,
+            estimates=tuple(directions),
+            refusals=tuple(refusals),
+            base=self.base,
+            prediction=Prediction(
+                rows.time, rows.y, predicted["before"], predicted["friction"], predicted["after"], rows.block
+            ),
+            rate_hz=rows.rate_hz,
+        )
+
+    def _alone(self, regression: Regression, joint: int, inertia: bool) -> Array:
+        """Unknowns (n_b + n_f,) of a joint's rows with parameters of its own."""
+        x = regression.solve([joint], FIRST_WEIGHT, regression.free([joint], inertia))
+        return np.asarray(regression.rows(x)[joint])
+
+
+def _regression_of(prior: Prior, rows: Rows, blocks: int) -> Regression:
+    fitted = sums_of(rows.filtered, rows.y_filtered, rows.block, blocks)
+    raw = sums_of(rows.raw, rows.y, rows.block, blocks)
+    weights = np.array([1.0 / max(_variance(rows, j), 1e-300) for j in range(rows.y.shape[1])])
+    return Regression(prior, fitted, raw, weights)
+
+
+def _variance(rows: Rows, joint: int) -> float:
+    """Variance of a joint's efforts in the part that is fitted; 1 if it is unknown or 0."""
+    efforts = rows.y[rows.block >= 0, joint]
+    efforts = efforts[np.isfinite(efforts)]
+    return float(np.var(efforts)) or 1.0 if len(efforts) else 1.0
+
+
+def _reweighted(regression: Regression, joints: list[int]) -> Regression:
+    """The regression with the reciprocal variances of the residuals of a first fit as weights."""
+    error = regression.validated(joints, FIRST_WEIGHT, regression.free(joints)).mean(axis=0)
+    weights = regression.weights.copy()
+    weights[joints] = 1.0 / error[joints]
+    return Regression(regression.prior, regression.fitted, regression.raw, weights)
+
+
+def _unexplained(rows: Rows, regression: Regression, joints: list[int]) -> dict[int, str]:
+    """{joint: reason} of joints whose efforts not even parameters of their own explain."""
+    found = {}
+    for j in joints:
+        share = regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j].mean() / _variance(rows, j)
+        if share > EXPLAINED:
+            found[j] = (
+                "gravity, inertia and friction do not explain its efforts: of their variance, "
+                f"{100.0 * share:.0f} % remain in blocks that were not fitted"
+            )
+    return found
+
+
+def _of_another_size(regressor: Regressor, rows: Rows, regression: Regression, joints: list[int]) -> dict[int, str]:
+    """{joint: reason} of joints in whose efforts the model's gravity has another size than in the others'.
+
+    The factor of the model's gravity is fitted beside inertia and friction. A joint is named if its interval is beyond
+    FACTOR times the median of all joints, or beyond its reciprocal.
+    """
+    at = rows.block >= 0
+    beta, n_b = regression.prior.beta, regression.n_b
+    rest = np.zeros_like(rows.q[at])
+    gravity = regressor(rows.q[at], rest, rest)[:, :, regression.prior.base.columns] @ beta
+    factors: dict[int, tuple[float, float]] = {}
+    for j in joints:
+        weight = gravity[:, j]
+        if np.abs(weight).max() <= 1e-9 * max(np.abs(gravity).max(), 1e-300):
+            continue
+        inertia = rows.raw[at, j, :n_b] @ beta - weight
+        columns = np.column_stack([weight, inertia, rows.v[at, j], rows.raw[at, j, n_b + COLUMNS.index("coulomb")]])
+        known = np.isfinite(rows.y[at, j])
+        factors[j] = factor_with_sd(columns[known], rows.y[at, j][known])
+    median = float(np.median([factor for factor, _ in factors.values()])) if len(factors) > 2 else 0.0
+    found = {}
+    for j, (factor, sd) in factors.items():
+        if median > 0.0 and (factor + 2.0 * sd < median / FACTOR or factor - 2.0 * sd > median * FACTOR):
+            found[j] = (
+                f"its efforts contain {factor:.2g} times the gravity of the model, those of the other joints about "
+                f"{median:.2g} times; check its unit and motor constant"
+            )
+    return found
+
+
+def _contradicting(regression: Regression, joints: list[int]) -> tuple[list[int], dict[int, str]]:
+    """(joints to fit together, {joint: reason} of the others).
+
+    A joint is fitted apart if all other joints are predicted better without it, beyond chance.
+    """
+    apart: dict[int, str] = {}
+    scaled = np.zeros(regression.n_q)
+    for j in joints:
+        scaled[j] = 1.0 / regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j].mean()
+    regression = Regression(regression.prior, regression.fitted, regression.raw, scaled)
+    while len(joints) > 2:
+        with_all = regression.validated(joints, FIRST_WEIGHT, regression.free(joints))
+        best, share = -1, APART_GAIN
+        for j in joints:
+            others = [k for k in joints if k != j]
+            without = regression.validated(others, FIRST_WEIGHT, regression.free(others))
+            before, after = (each[:, others] @ scaled[others] for each in (with_all, without))
+            if is_gain(before, after, least=share, t=FRICTION_T):
+                best, share = j, gain(before, after)[0]
+        if best < 0:
+            break
+        joints = [k for k in joints if k != best]
+        apart[best] = (
+            f"its efforts contradict those of the other joints, whose mean squared error is {100.0 * share:.0f} % "
+            "smaller without it; check its unit and motor constant"
+        )
+    return joints, apart
+
+
+def _extra_friction(regression: Regression, joints: list[int], weight: float, inertia: bool) -> list[tuple[int, int]]:
+    """Pairs (joint, column) of friction columns that reduce the cross-validated error of their joint beyond chance."""
+    extra: list[tuple[int, int]] = []
+    now = regression.validated(joints, weight, regression.free(joints, inertia))
+    for j in joints:
+        for name in EXTRA:
+            more = [*extra, (j, COLUMNS.index(name))]
+            then = regression.validated(joints, weight, regression.free(joints, inertia, more))
+            if is_gain(now[:, j], then[:, j], least=FRICTION_GAIN, t=FRICTION_T):
+                extra, now = more, then
+    return extra
+
+
+def _errors(rows: Rows, z: Array) -> Array:
+    """Rms error over standard deviation (n_q,) of the efforts in the held-out part."""
+    at = rows.block == HELD_OUT
+    y = rows.y[at]
+    error = y - np.einsum("njk,jk->nj", rows.raw[at], z)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.sqrt(np.nanmean(error**2, axis=0)) / np.nanstd(y, axis=0))
+
+
+def _outcome(rows: Rows, z: Mapping[str, Array], joints: list[int], names: Sequence[str]) -> tuple[str, str]:
+    """("better", "not better" or "not certain", reason), from the held-out part in blocks."""
+    at = np.flatnonzero(rows.block == HELD_OUT)
+    y, A = rows.y[at], rows.raw[at]
+    scale = np.nanvar(y, axis=0)
+    errors = {name: (y - np.einsum("njk,jk->nj", A, z[name])) ** 2 / scale for name in ("before", "after")}
+    per_block = {
+        name: np.array([np.nanmean(part[:, joints]) for part in np.array_split(each, 8)])
+        for name, each in errors.items()
+    }
+    share, t = gain(per_block["before"], per_block["after"])
+    rms = {name: float(np.sqrt(np.mean(each))) for name, each in per_block.items()}
+    text = (
+        f"error on the held-out part {rms['after']:.3g} of the efforts' standard deviation, before {rms['before']:.3g}"
+    )
+    if share <= 0.0:
+        return "not better", text
+    return ("better" if t >= 2.0 else "not certain"), text
+
+
+def _consistent(pi: Array) -> Array:
+    """Parameters of each link, made consistent."""
+    links = [nearest_consistent(pi[at : at + 10], LEAST_RADIUS**2) for at in range(0, len(pi), 10)]
+    return np.concatenate(links)
+
+
+def _friction_of(mechanism: Mechanism, joints: Sequence[str]) -> Array:
+    """Coefficients (n_q, n_f) of the friction columns in a mechanism."""
+    found = np.zeros((len(joints), N_FRICTION))
+    known = {joint.name: joint for joint in mechanism.joints}
+    for row, name in zip(found, joints, strict=True):
+        joint = known[name]
+        coulomb = value_of(joint.friction.coulomb) if joint.friction is not None else 0.0
+        values = {
+            "viscous": value_of(joint.damping),
+            "coulomb": coulomb,
+            "offset": -value_of(joint.load),
+            "armature": value_of(joint.armature),
+        }
+        for column, value in values.items():
+            row[COLUMNS.index(column)] = value
+    return found

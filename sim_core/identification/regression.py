@@ -1,0 +1,177 @@
+"""Least squares with a prior: base parameters and friction from the sums of a regression, and blocked cross-validation.
+
+The unknowns x are the base parameters beta (n_b,) and, joint by joint, the coefficients of the friction columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim_core.identification.base_parameters import BaseParameters
+from sim_core.identification.design import N_FRICTION, Sums
+from sim_core.identification.friction import ALWAYS, COLUMNS, NOT_NEGATIVE
+from sim_core.identification.inertial_parameters import metric
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+RIDGE = 1e-9  # relative, keeps the equations of columns without motion solvable
+GAIN_T, LEAST_GAIN = 2.0, 0.01  # least t-value and least relative gain of a better model, over blocks
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Prior of the inertial parameters: mean pi (n_pi,), consistent, and covariance per unit of weight.
+
+    The covariance is the inverse of `metric`: with weight 1, a standard deviation is a change by the whole value.
+    """
+
+    pi: Array
+    covariance: Array
+    base: BaseParameters
+
+    @classmethod
+    def of(cls, pi: Array, base: BaseParameters) -> Prior:
+        """Prior with the mean pi of consistent parameters, ten per link."""
+        covariance = np.zeros((len(pi), len(pi)))
+        for at in range(0, len(pi), 10):
+            covariance[at : at + 10, at : at + 10] = np.linalg.inv(metric(pi[at : at + 10]))
+        return cls(pi, covariance, base)
+
+    @property
+    def beta(self) -> Array:
+        """Mean (n_b,) of the base parameters."""
+        return np.asarray(self.base.B @ self.pi)
+
+    @property
+    def base_covariance(self) -> Array:
+        """Covariance (n_b, n_b) of the base parameters per unit of weight."""
+        return np.asarray(self.base.B @ self.covariance @ self.base.B.T)
+
+    def parameters(self, beta: Array) -> Array:
+        """The most probable parameters pi (n_pi,) with the base parameters beta (n_b,)."""
+        return self.pi + self.covariance @ self.base.B.T @ np.linalg.solve(self.base_covariance, beta - self.beta)
+
+
+class Regression:
+    """Fits of the joints' rows.
+
+    prior    of the inertial parameters
+    fitted   sums of the filtered rows, of which the parameters are fitted
+    raw      sums of the rows as recorded, by which a fit is judged
+    weights  (n_q,) of the rows: reciprocal variances of their errors
+    """
+
+    def __init__(self, prior: Prior, fitted: Sums, raw: Sums, weights: Array) -> None:
+        self.prior, self.fitted, self.raw, self.weights = prior, fitted, raw, weights
+        self.n_b, self.n_q = len(prior.beta), fitted.AA.shape[1]
+        self.size = self.n_b + self.n_q * N_FRICTION
+        self.signed = np.concatenate(
+            [np.zeros(self.n_b, dtype=bool), np.tile([name in NOT_NEGATIVE for name in COLUMNS], self.n_q)]
+        )
+        self._precision = np.linalg.inv(prior.base_covariance)
+
+    @property
+    def blocks(self) -> range:
+        """Numbers of the blocks that are not held out."""
+        return range(len(self.raw.count) - 1)
+
+    def friction_slice(self, joint: int) -> slice:
+        """Places in x of the friction coefficients of a joint."""
+        begin = self.n_b + joint * N_FRICTION
+        return slice(begin, begin + N_FRICTION)
+
+    def free(
+        self, joints: Iterable[int], inertia: bool = True, extra: Iterable[tuple[int, int]] = (), friction: bool = True
+    ) -> Mask:
+        """(n_x,) which unknowns are fitted: base parameters, the columns ALWAYS, and `extra` pairs (joint, column)."""
+        mask = np.zeros(self.size, dtype=bool)
+        mask[: self.n_b] = inertia
+        for joint in joints if friction else ():
+            begin = self.friction_slice(joint).start
+            mask[begin : begin + len(ALWAYS)] = True
+        for joint, column in extra:
+            mask[self.friction_slice(joint).start + column] = True
+        return mask
+
+    def equations(self, joints: Sequence[int], without: int | None = None) -> tuple[Array, Array]:
+        """(H (n_x, n_x), g (n_x,)) of the normal equations H x = g of the joints' rows, without one of the blocks."""
+        AA, Ay = self.fitted.AA[:-1].sum(axis=0), self.fitted.Ay[:-1].sum(axis=0)
+        if without is not None:
+            AA, Ay = AA - self.fitted.AA[without], Ay - self.fitted.Ay[without]
+        n_b, H, g = self.n_b, np.zeros((self.size, self.size)), np.zeros(self.size)
+        for j in joints:
+            f, w = self.friction_slice(j), self.weights[j]
+            H[:n_b, :n_b] += w * AA[j, :n_b, :n_b]
+            H[:n_b, f] = w * AA[j, :n_b, n_b:]
+            H[f, :n_b], H[f, f] = H[:n_b, f].T, w * AA[j, n_b:, n_b:]
+            g[:n_b] += w * Ay[j, :n_b]
+            g[f] = w * Ay[j, n_b:]
+        return H, g
+
+    def with_prior(self, H: Array, weight: float) -> Array:
+        """H with the prior's precision times `weight` added to the base parameters, and a small ridge."""
+        K = H.copy()
+        K[: self.n_b, : self.n_b] += weight * self._precision
+        diagonal = np.diag(H)
+        K[np.diag_indices(self.size)] += RIDGE * diagonal + RIDGE**2 * max(float(diagonal.max()), 1e-300)
+        return K
+
+    def solve(
+        self, joints: Sequence[int], weight: float, free: Mask, start: Array | None = None, without: int | None = None
+    ) -> Array:
+        """x (n_x,) with the least squared error; unknowns that are not free keep their values in `start`.
+
+        Friction that would drive its joint, such as negative viscous friction, is set to 0.
+        start  by default the prior's mean without friction
+        """
+        H, g = self.equations(joints, without)
+        x = np.concatenate([self.prior.beta, np.zeros(self.size - self.n_b)]) if start is None else start.copy()
+        x[: self.n_b] = np.where(free[: self.n_b], self.prior.beta, x[: self.n_b])
+        K = self.with_prior(H, weight)
+        while True:
+            right = (g - H @ x)[free]
+            x[free] += np.linalg.solve(K[np.ix_(free, free)], right - ((K - H) @ (x - self._origin(x)))[free])
+            driving = free & self.signed & (x < 0.0)
+            if not driving.any():
+                return x
+            x[driving], free = 0.0, free & ~driving
+
+    def _origin(self, x: Array) -> Array:
+        """x (n_x,) with the base parameters at the mean of the prior."""
+        return np.concatenate([self.prior.beta, x[self.n_b :]])
+
+    def rows(self, x: Array) -> Array:
+        """Unknowns z (n_q, n_b + n_f) of each joint's rows."""
+        friction = x[self.n_b :].reshape(self.n_q, N_FRICTION)
+        return np.concatenate([np.tile(x[: self.n_b], (self.n_q, 1)), friction], axis=1)
+
+    def errors(self, x: Array) -> Array:
+        """Mean squared error (n_blocks + 1, n_q) of the rows as recorded; the last row is that of the held-out part."""
+        return np.maximum(self.raw.errors(self.rows(x)), 0.0) / np.maximum(self.raw.count, 1.0)
+
+    def validated(self, joints: Sequence[int], weight: float, free: Mask, start: Array | None = None) -> Array:
+        """Mean squared error (n_blocks, n_q) of each block by a fit of the other blocks."""
+        return np.stack(
+            [self.errors(self.solve(joints, weight, free, start, without=block))[block] for block in self.blocks]
+        )
+
+
+def gain(before: Array, after: Array) -> tuple[float, float]:
+    """(relative decrease of the mean error, its t-value) from errors (n_blocks,) of the same blocks by two models."""
+    difference = before - after
+    spread = float(np.std(difference, ddof=1)) / np.sqrt(len(difference))
+    mean, scale = float(difference.mean()), float(before.mean())
+    return mean / scale if scale > 0.0 else 0.0, mean / spread if spread > 0.0 else 0.0
+
+
+def is_gain(before: Array, after: Array, least: float = LEAST_GAIN, t: float = GAIN_T) -> bool:
+    """Whether the second model has a smaller error than the first, beyond chance and by a share of at least `least`.
+
+    t  least t-value of the gain
+    """
+    share, found = gain(before, after)
+    return share >= least and found >= t

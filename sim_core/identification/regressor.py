@@ -1,0 +1,108 @@
+"""Regressor of a mechanism: the matrix Y in tau = Y pi, where pi are the inertial parameters of the links.
+
+    regressor = Regressor(mechanism)
+    Y = regressor(q, v, a)           # (n, n_q, n_pi) for n samples
+
+The kernels are compiled when a Regressor of the mechanism is first created, and cached like the kernels of a System.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from sim_core.arguments import as_array
+from sim_core.errors import InvalidRequest
+from sim_core.identification.inertial_parameters import PARAMETERS, inertial_parameters, links_of
+from sim_core.kernels.bound import BoundKernel
+from sim_core.kernels.machine_code import native
+from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.validation import validate
+
+Array = np.ndarray
+LANES = 8  # samples per call of the vector kernel
+
+
+class Regressor:
+    """The regressor of a mechanism in joint coordinates; a Regressor has no state.
+
+    joints      names of the coordinates, in the order of the rows of Y
+    links       names of the bodies whose frames are those of the links; a link is such a body and all bodies that fixed
+                joints hold to it
+    parameters  names of the columns of Y, LINK/m and so on, see `PARAMETERS`
+    pi          values of the parameters in the mechanism
+    """
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        validate(mechanism)
+        if not mechanism.has_joint_coordinates:
+            raise InvalidRequest(
+                f'{mechanism.name!r} does not have joint coordinates; build it with coordinates="joint"'
+            )
+        self.mechanism = mechanism
+        self.joints = tuple(name for joint in mechanism.joints for name in joint.coordinates)
+        self.links = links_of(mechanism)
+        self.parameters = tuple(f"{link}/{name}" for link in self.links for name in PARAMETERS)
+        self.pi = np.concatenate([inertial_parameters(mechanism, link) for link in self.links])
+        self._p = np.array(mechanism.parameter_values(mechanism.start_constraint_mode))
+        identity = f"{mechanism.canonical_hash}|{native.source_hash()}|{native.machine_key()}|regressor"
+        self._libraries = {lanes: _library(mechanism, f"{identity}|{lanes}", lanes) for lanes in (1, LANES)}
+
+    def bind(self, q: Array, v: Array, a: Array, Y: Array) -> BoundKernel:
+        """Kernel bound to arrays of the caller: each call reads q, v, a (n_q,) and writes Y (n_q, n_pi), in Fortran
+        order.
+        """
+        n_q, n_pi = len(self.joints), len(self.parameters)
+        if Y.shape != (n_q, n_pi) or not Y.flags.f_contiguous:
+            raise ValueError(f"Y has shape {Y.shape}; it must be in Fortran order, with shape {(n_q, n_pi)}")
+        for name, array in (("q", q), ("v", v), ("a", a)):
+            if array.shape != (n_q,):
+                raise ValueError(f"{name} has shape {array.shape}; {self.mechanism.name!r} takes {(n_q,)}")
+        library = self._libraries[1]
+        return BoundKernel(library.addresses["regressor"], [q, v, a, self._p], [Y], library)
+
+    def bind_lanes(self, q: Array, v: Array, a: Array, Y: Array) -> BoundKernel:
+        """Kernel for LANES samples at once: q, v, a (n_q, LANES) and Y (n_pi, n_q, LANES), in C order."""
+        library = self._libraries[LANES]
+        p = np.repeat(self._p[:, None], LANES, axis=1)
+        return BoundKernel(library.addresses["regressor"], [q, v, a, p], [Y], library)
+
+    def __call__(self, q: Any, v: Any, a: Any) -> Array:
+        """Y (n, n_q, n_pi) at n samples of coordinates q, velocities v and accelerations a, (n, n_q) each."""
+        n_q, n_pi = len(self.joints), len(self.parameters)
+        motion = [np.atleast_2d(as_array(self.mechanism.name, *pair)) for pair in (("q", q), ("v", v), ("a", a))]
+        for name, array in zip("qva", motion, strict=True):
+            if array.ndim != 2 or array.shape != (len(motion[0]), n_q):
+                raise InvalidRequest(
+                    f"{name} has shape {array.shape}; for {len(motion[0])} samples of {self.mechanism.name!r} it must "
+                    f"be {(len(motion[0]), n_q)}"
+                )
+        count = len(motion[0])
+        inputs, out = [np.zeros((n_q, LANES)) for _ in motion], np.zeros((n_pi, n_q, LANES))
+        call = self.bind_lanes(inputs[0], inputs[1], inputs[2], out)
+        Y = np.empty((count, n_q, n_pi))
+        for begin in range(0, count, LANES):
+            samples = np.minimum(np.arange(begin, begin + LANES), count - 1)
+            for array, into in zip(motion, inputs, strict=True):
+                into[:] = array[samples].T
+            call()
+            Y[begin : begin + LANES] = out.T[: count - begin]
+        return Y
+
+
+def _library(mechanism: Mechanism, identity: str, lanes: int) -> native.Library:
+    key = hashlib.sha256(identity.encode()).hexdigest()[:32]
+    library = native.load_shared(key)
+    if library is None:
+        # a regressor from the cache needs no casadi
+        from sim_core.derivation.regressor import derive_regressor
+        from sim_core.kernels.emit import modules_of
+        from sim_core.kernels.machine_code.side_by_side import objects_of
+
+        with native.compiling(f"the regressor of {mechanism.name!r}, {lanes} at a time"):
+            functions = {"regressor": derive_regressor(mechanism)}
+            manifest = {"key": key, "mechanism": mechanism.name, "symbols": ["regressor"]}
+            library = native.keep(objects_of(modules_of(functions, lanes=lanes)), manifest, key)
+    return library

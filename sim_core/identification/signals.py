@@ -1,0 +1,110 @@
+"""Recorded signals on a grid of equal time steps: zero-phase filter, derivatives, and the parts with motion.
+
+A recording is filtered as a whole, before parts of it are cut out: a filter needs the signal on both sides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+ORDER = 4  # of the Butterworth filter, run forwards and backwards
+GAP_STEPS, GAP_S = 10, 0.1  # a recording is split at pauses longer than both
+LEAST_SAMPLES = 50  # of a part between two gaps that is used
+RESTS = 0.05  # a joint stands still below this share of its root-mean-square speed
+CALM_S = 0.25  # pauses that are shorter count as motion
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Positions and efforts of n_q joints at n instants.
+
+    time    (n,) s; need not be even
+    q       (n, n_q) positions, rad or m; NaN where unknown
+    effort  (n, n_q) efforts, N m or N, or another unit that is proportional to it; NaN where unknown
+    """
+
+    time: Array
+    q: Array
+    effort: Array
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Part of a recording without gaps, on a grid of equal time steps.
+
+    rate_hz  samples per second
+    time     (n,) s
+    q        (n, n_q) positions as recorded
+    effort   (n, n_q) efforts as recorded; NaN where unknown
+    """
+
+    rate_hz: float
+    time: Array
+    q: Array
+    effort: Array
+
+
+def sampled(recorded: Recorded) -> list[Sampled]:
+    """The parts of a recording between its gaps, interpolated to the recording's median time step."""
+    time = np.asarray(recorded.time, dtype=float)
+    known = np.isfinite(time) & np.isfinite(recorded.q).all(axis=1)
+    latest = np.maximum.accumulate(np.where(known, time, -np.inf))
+    known[1:] &= time[1:] > latest[:-1]  # repeated times and steps backwards
+    time, q, effort = time[known], recorded.q[known], recorded.effort[known]
+    if len(time) < LEAST_SAMPLES:
+        return []
+    steps = np.diff(time)
+    h = float(np.median(steps))
+    begins = [0, *(np.flatnonzero(steps > max(GAP_STEPS * h, GAP_S)) + 1).tolist(), len(time)]
+    parts = []
+    for begin, end in pairwise(begins):
+        t = time[begin:end]
+        if len(t) < LEAST_SAMPLES:
+            continue
+        grid = t[0] + h * np.arange(int((t[-1] - t[0]) / h) + 1)
+        parts.append(Sampled(1.0 / h, grid, _at(grid, t, q[begin:end]), _at(grid, t, effort[begin:end])))
+    return parts
+
+
+def _at(grid: Array, time: Array, values: Array) -> Array:
+    return np.stack([np.interp(grid, time, column) for column in values.T], axis=1)
+
+
+def low_pass(values: Array, cutoff_hz: float, rate_hz: float) -> Array:
+    """Zero-phase low-pass filter of `values` (n, ...) along the first axis; unchanged if the cutoff is too high."""
+    from scipy.signal import sosfiltfilt  # slow to load, seldom needed
+
+    if cutoff_hz >= 0.45 * rate_hz:
+        return values
+    sections = _sections(cutoff_hz / rate_hz)
+    return np.asarray(sosfiltfilt(sections, values, axis=0, padlen=min(len(values) - 1, 30)))
+
+
+@cache
+def _sections(cutoff: float) -> Array:
+    """Second-order sections of the filter; `cutoff` is a share of the sampling rate."""
+    from scipy.signal import butter  # slow to load, seldom needed
+
+    return np.asarray(butter(ORDER, cutoff, fs=1.0, output="sos"))
+
+
+def motion_of(part: Sampled, cutoff_hz: float) -> tuple[Array, Array, Array]:
+    """(q, v, a), (n, n_q) each: filtered positions and their central differences."""
+    q = low_pass(part.q, cutoff_hz, part.rate_hz)
+    v = np.gradient(q, 1.0 / part.rate_hz, axis=0)
+    return q, v, np.gradient(v, 1.0 / part.rate_hz, axis=0)
+
+
+def moves(part: Sampled, cutoff_hz: float = 2.0) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """(n,) whether any joint moves. Shorter pauses than CALM_S, such as those at a reversal, count as motion."""
+    v = motion_of(part, cutoff_hz)[1]
+    rms = np.sqrt(np.mean(v**2, axis=0))
+    fast = (np.abs(v) > RESTS * np.maximum(rms, 1e-6)).any(axis=1)
+    width = max(1, int(CALM_S * part.rate_hz))
+    return np.convolve(fast, np.ones(2 * width + 1), mode="same") > 0

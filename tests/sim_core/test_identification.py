@@ -1,0 +1,240 @@
+"""Identification: planted parameters are recovered inside their intervals, and what cannot be known is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+
+import numpy as np
+import pytest
+
+from robots.registry import build
+from sim_core.errors import InvalidRequest
+from sim_core.identification.consistency import consistent_minimum
+from sim_core.identification.fitting import FitResult, NothingToFitError, fit
+from sim_core.identification.friction import COLUMNS
+from sim_core.identification.inertial_parameters import about_origin, is_consistent
+from sim_core.identification.intervals import autoregressive, correlated_sum
+from sim_core.identification.regressor import Regressor
+from sim_core.identification.rigid_tree import rigid_tree
+from sim_core.identification.signals import Recorded, low_pass, sampled
+from sim_core.mechanism import Mechanism
+from sim_core.mechanism.quantities import value_of
+
+ROBOT = "arm_4dof"
+RATE_HZ = 200.0
+VISCOUS, COULOMB = 0.3, 0.5
+HEAVIER = 1.4  # of the last link but one, in the planted robot
+
+
+@cache
+def model() -> Mechanism:
+    return build(ROBOT)
+
+
+def names() -> list[str]:
+    return [joint.name for joint in model().moving_joints]
+
+
+@cache
+def planted() -> Regressor:
+    """Regressor of the robot with one heavier body."""
+    mechanism = rigid_tree(model(), names())
+    bodies = list(mechanism.bodies)
+    at = next(k for k, body in enumerate(bodies) if body.name == mechanism.joints[-2].child)
+    body = bodies[at]
+    bodies[at] = dataclasses.replace(
+        body,
+        mass=HEAVIER * value_of(body.mass),
+        inertia=tuple(HEAVIER * value_of(entry) for entry in body.inertia),
+    )
+    return Regressor(dataclasses.replace(mechanism, bodies=tuple(bodies)))
+
+
+def motion(seconds: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(time, q, v, a) of sums of sines with random frequencies and phases."""
+    random, n_q = np.random.default_rng(seed), len(names())
+    time = np.arange(0.0, seconds, 1.0 / RATE_HZ)
+    q, v, a = np.zeros((3, len(time), n_q))
+    for j in range(n_q):
+        for w in random.uniform(0.8, 6.0, 5):
+            phase, size = random.uniform(0.0, 2.0 * np.pi), 0.8 / w
+            q[:, j] += size * np.sin(w * time + phase)
+            v[:, j] += size * w * np.cos(w * time + phase)
+            a[:, j] -= size * w**2 * np.sin(w * time + phase)
+    return time, q, v, a
+
+
+def coloured(random: np.random.Generator, count: int, n_q: int, size: float, pole: float = 0.95) -> np.ndarray:
+    """Noise (count, n_q) of standard deviation `size`, autoregressive of order 1."""
+    noise = np.zeros((count, n_q))
+    for t in range(1, count):
+        noise[t] = pole * noise[t - 1] + random.normal(size=n_q)
+    return size * np.sqrt(1.0 - pole**2) * noise
+
+
+def recorded(seconds: float = 20.0, seed: int = 0, noise: float = 0.1) -> Recorded:
+    random = np.random.default_rng(seed + 100)
+    time, q, v, a = motion(seconds, seed)
+    regressor = planted()
+    scale = 0.05 * np.sqrt(np.mean(v**2, axis=0))
+    tau = regressor(q, v, a) @ regressor.pi + VISCOUS * v + COULOMB * np.tanh(v / scale)
+    tau += coloured(random, *tau.shape, noise)
+    return Recorded(time, q + 1e-5 * random.normal(size=q.shape), tau)
+
+
+@cache
+def result() -> FitResult:
+    return fit(model(), names(), [recorded()])
+
+
+def truth(found: FitResult) -> np.ndarray:
+    """Base parameters and friction coefficients of the planted robot."""
+    friction = np.zeros((len(found.joints), len(COLUMNS)))
+    friction[:, COLUMNS.index("viscous")], friction[:, COLUMNS.index("coulomb")] = VISCOUS, COULOMB
+    return np.concatenate([found.base.B @ planted().pi, friction.ravel()])
+
+
+def test_the_corrected_model_is_better_than_the_model_before_and_than_friction_alone() -> None:
+    found = result()
+    assert found.outcome == "better"
+    assert found.inertias_fitted
+    assert found.fitted == tuple(names())
+    assert not found.apart
+    assert not found.refused
+    for score in found.scores.values():
+        assert score.after < 0.2
+        assert score.after < 0.5 * score.before
+        assert score.after <= score.friction + 0.01
+        assert abs(score.after - score.free) < 0.01
+    mean = {name: np.mean([getattr(s, name) for s in found.scores.values()]) for name in ("friction", "after")}
+    assert mean["after"] < 0.9 * mean["friction"]
+
+
+def test_planted_values_lie_in_their_intervals() -> None:
+    inside = []
+    for seed in range(4):
+        found = fit(model(), names(), [recorded(seed=seed)])
+        x = truth(found)
+        inside += [each.low <= each.direction @ x <= each.high for each in found.estimates]
+    assert len(inside) > 80
+    assert np.mean(inside) > 0.85
+
+
+def test_written_inertias_are_consistent() -> None:
+    found = result()
+    for link, pi in zip(found.links, found.pi.reshape(-1, 10), strict=True):
+        assert is_consistent(pi), link
+
+
+def test_a_correct_model_keeps_its_inertias_and_is_not_called_wrong() -> None:
+    mechanism = planted().mechanism
+    found = fit(mechanism, names(), [recorded()])
+    assert not found.inertias_fitted
+    np.testing.assert_array_equal(found.pi, planted().pi)
+    for score in found.scores.values():
+        assert score.after < 0.2
+
+
+def test_a_joint_in_another_unit_is_fitted_apart_and_leaves_the_masses_alone() -> None:
+    log = recorded()
+    effort = log.effort.copy()
+    effort[:, 1] /= 150.0
+    found = fit(model(), names(), [Recorded(log.time, log.q, effort)])
+    assert names()[1] in found.apart
+    assert names()[1] not in found.fitted
+    assert found.scores[names()[1]].after < 0.3
+    row = found.friction[1]
+    np.testing.assert_array_equal(row, found.friction_before[1])
+
+
+def test_efforts_that_show_nothing_are_refused_by_name() -> None:
+    log = recorded()
+    effort = log.effort.copy()
+    effort[:, 2] = np.random.default_rng(5).normal(size=len(effort))
+    found = fit(model(), names(), [Recorded(log.time, log.q, effort)])
+    assert list(found.refused) == [names()[2]]
+    assert any(names()[2] in each.what for each in found.refusals)
+
+
+def test_unknown_units_are_fitted_apart_without_a_test() -> None:
+    found = fit(model(), names(), [recorded()], unit_unknown=[names()[0]])
+    assert dict(found.apart) == {names()[0]: "its unit is unknown"}
+
+
+def test_an_uncertain_motor_constant_widens_the_intervals() -> None:
+    exact = {each.name: each.high - each.low for each in result().estimates}
+    found = fit(model(), names(), [recorded()], constant_sd=dict.fromkeys(names(), 0.05))
+    widths = {each.name: each.high - each.low for each in found.estimates}
+    assert set(widths) == set(exact)
+    heavy = max(result().estimates, key=lambda each: abs(each.value) / (each.high - each.low))
+    assert widths[heavy.name] >= 2.0 * 1.96 * 0.04 * abs(heavy.value)
+
+
+def test_too_little_motion_is_refused_in_one_line() -> None:
+    time = np.arange(0.0, 10.0, 0.005)
+    still = Recorded(time, np.zeros((len(time), 4)), np.ones((len(time), 4)))
+    with pytest.raises(NothingToFitError, match="move"):
+        fit(model(), names(), [still])
+    with pytest.raises(NothingToFitError, match="no recording"):
+        fit(model(), names(), [Recorded(time[:10], np.zeros((10, 4)), np.ones((10, 4)))])
+
+
+def test_another_robot_and_a_wrong_share_are_refused() -> None:
+    with pytest.raises(InvalidRequest, match="no joint 'elbow_9'"):
+        fit(model(), ["elbow_9"], [recorded()])
+    with pytest.raises(InvalidRequest, match="holdout"):
+        fit(model(), names(), [recorded()], holdout=1.5)
+
+
+def test_intervals_of_correlated_residuals_cover_and_usual_ones_do_not() -> None:
+    """A line through noise with a memory of 20 samples, 400 times."""
+    random, count = np.random.default_rng(0), 1000
+    A = np.column_stack([np.ones(count), np.sin(np.arange(count) / 60.0)])
+    inverse = np.linalg.inv(A.T @ A)
+    ours = usual = 0
+    for _ in range(400):
+        y = A @ [1.0, 2.0] + coloured(random, count, 1, 1.0)[:, 0]
+        x = inverse @ (A.T @ y)
+        e = y - A @ x
+        middle, _ = correlated_sum(A, e)
+        covariance = inverse @ middle @ inverse
+        ours += abs(x[1] - 2.0) <= 1.96 * np.sqrt(covariance[1, 1])
+        usual += abs(x[1] - 2.0) <= 1.96 * np.sqrt(inverse[1, 1] * e.var())
+    assert 0.90 <= ours / 400 <= 0.98
+    assert usual / 400 < 0.6
+
+
+def test_the_order_and_the_pole_of_a_process_are_found() -> None:
+    e = coloured(np.random.default_rng(1), 20000, 1, 2.0)[:, 0]
+    phi, variance = autoregressive(e)
+    assert abs(phi[0] - 0.95) < 0.02
+    assert abs(variance - 4.0 * (1.0 - 0.95**2)) < 0.02
+
+
+def test_a_consistent_minimum_is_found_and_an_inconsistent_one_is_moved_to_the_border() -> None:
+    start = about_origin(2.0, [0.0, 0.0, -0.3], np.diag([0.05, 0.05, 0.01]))
+    aim = about_origin(2.5, [0.05, 0.0, -0.25], np.diag([0.06, 0.04, 0.03]))
+    H, no_signs = np.eye(10), np.zeros(0, dtype=bool)
+    np.testing.assert_allclose(consistent_minimum(H, H @ aim, start, 1, no_signs), aim, atol=1e-3)
+    impossible = about_origin(2.5, [0.05, 0.0, -0.25], np.diag([0.2, 0.04, 0.03]))
+    found = consistent_minimum(H, H @ impossible, start, 1, no_signs)
+    assert is_consistent(found)
+    assert np.linalg.norm(found - impossible) < 0.2
+
+
+def test_a_recording_is_split_at_gaps_and_repeated_times_are_left_out() -> None:
+    time = np.concatenate([np.arange(0.0, 1.0, 0.01), np.arange(2.0, 3.0, 0.01)])
+    time = np.insert(time, 20, time[19])
+    q = np.sin(time)[:, None]
+    parts = sampled(Recorded(time, q, q))
+    assert [round(float(part.time[0])) for part in parts] == [0, 2]
+    for part in parts:
+        np.testing.assert_allclose(part.q[:, 0], np.sin(part.time), atol=1e-4)
+
+
+def test_the_filter_has_no_phase() -> None:
+    time = np.arange(0.0, 10.0, 0.01)
+    slow, fast = np.sin(2.0 * np.pi * 0.5 * time), np.sin(2.0 * np.pi * 20.0 * time)
+    middle = slice(200, -200)
+    np.testing.assert_allclose(low_pass((slow + fast)[:, None], 5.0, 100.0)[middle, 0], slow[middle], atol=2e-3)
