@@ -246,12 +246,12 @@ def files_of(plan: Plan) -> dict[str, str]:
 def _sources(package: Path, parts: Sequence[str]) -> list[Path]:
     """Python files of a package on which the results of a run may depend.
 
-    The files of the command line, pages, sweeps, bridges, launching and worker processes are left out.
+    The files of the command line, of `nodes.research`, of bridges and of launching are left out.
 
     parts  subfolders of the package to search
     """
     kept = [path for part in parts for path in sorted((package / part).rglob("*.py"))]
-    skipped = {"cli", "pages", "sweeps", "workers.py", "bridges", "launching"}
+    skipped = {"cli", "research", "bridges", "launching"}
     return [path for path in kept if not skipped & set(path.relative_to(package).parts)]
 
 

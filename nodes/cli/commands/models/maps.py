@@ -393,7 +393,7 @@ def _plan(name: str, request: Request, param: list[str] | None, sets: list[str] 
         if sets:
             raise InputError(f"--set {sets[0]}: only a launch file has such keys; use --param for {name!r}")
         return None
-    from nodes.research.sweeps.starts import plan_for_starts
+    from nodes.research.maps.starts import plan_for_starts
 
     for option, given, remedy in (
         ("--param", param, "use --set sim.parameters.NAME=VALUE"),
@@ -414,7 +414,7 @@ def _launched(plan: Any, request: Request, kept: Path, go_on: Any) -> tuple[Any,
     go_on    function that is called repeatedly; it raises an error to stop the computation
     """
     from nodes.research.sweeps.engine import default_workers
-    from nodes.research.sweeps.starts import ranges_from
+    from nodes.research.maps.starts import ranges_from
     from sim_core.analysis.maps import grid, map_of
     from sim_core.analysis.stability import StateNorm
 

@@ -10,8 +10,8 @@ import pytest
 
 from nodes.framework.plan.files.file import load_plan
 from nodes.framework.simulation.compose import Composition
-from nodes.research.sweeps.kept_starts import KeptRuns, KeptRunsError
-from nodes.research.sweeps.starts import Start, StartError, motion_from, plan_for_starts, ranges_from
+from nodes.research.maps.kept_runs import KeptRuns, KeptRunsError
+from nodes.research.maps.starts import Start, StartError, motion_from, plan_for_starts, ranges_from
 from sim_core.mechanism import Servo
 from sim_core.system import assemble
 

@@ -20,7 +20,7 @@ from nodes.framework.plan.launch_plan import Plan
 from nodes.framework.plan.node_classes import load_class
 from nodes.framework.simulation.compose import Composition
 from nodes.recorder import Recorder
-from nodes.research.sweeps.kept_starts import KeptRuns, identity_of
+from nodes.research.maps.kept_runs import KeptRuns, identity_of
 from nodes.research.workers import Loss, Pool
 from sim_core.analysis.attitudes import component_names
 from sim_core.batch.peaks import Peaks, cpu_name, layout_of, state_reader, state_rows
