@@ -14,12 +14,13 @@ import numpy as np
 from nodes.framework.plan.launch_plan import Plan
 from nodes.research.sweeps.checked_lines import append
 from nodes.research.sweeps.design import files_of
+from sim_core.errors import InvalidRequest
 
 Array = np.ndarray
 TITLE = b"armswing map "
 
 
-class KeptRunsError(ValueError):
+class KeptRunsError(InvalidRequest):
     """Raised if the file of a stability map cannot be used. The message is one line for the user."""
 
 

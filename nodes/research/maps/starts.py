@@ -24,14 +24,14 @@ from nodes.research.maps.kept_runs import KeptRuns, identity_of
 from nodes.research.workers import Loss, Pool
 from sim_core.analysis.attitudes import component_names
 from sim_core.batch.peaks import Peaks, cpu_name, layout_of, state_reader, state_rows
-from sim_core.errors import SimulationDiverged
+from sim_core.errors import InvalidRequest, SimulationDiverged
 from sim_core.system import System
 
 Array = np.ndarray
 LIMIT_S = 600.0  # wall time after which a run has failed
 
 
-class StartError(ValueError):
+class StartError(InvalidRequest):
     """A run of a launch ended with an error. The message is one line."""
 
 
