@@ -32,7 +32,11 @@ class System(CompiledSystem):
     """A mechanism with its compiled kernels. A System holds no state, so that several simulations can share it."""
 
     def batch(self, lanes: int = 8) -> Batch:
-        """A Batch of this system, whose kernels evaluate `lanes` (2, 4, 8, 16 or 32) copies of the system at once."""
+        """A Batch of this system, whose kernels evaluate `lanes` (2, 4, 8, 16 or 32) copies of the system at once.
+
+        Its kernels are straight-line code. Raises CompilationTooLarge for a system that is too large for such kernels.
+        """
+        check_effort(self.mechanism, least_sizes(self.mechanism), LIMIT_S)
         return Batch(self, lanes)
 
     def derivatives(
@@ -65,6 +69,7 @@ class System(CompiledSystem):
     def _functions(self) -> dict[str, Any]:
         from sim_core.derivation.derivatives.functions import derive_functions  # it imports CasADi
 
+        check_effort(self.mechanism, least_sizes(self.mechanism), LIMIT_S)
         return derive_functions(self.mechanism)
 
 
@@ -75,7 +80,7 @@ def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S, rolled: boo
                      take more than 2 GB of memory
     rolled           whether the kernels are loops over the links of a tree (True) or straight-line code (False). Loops
                      are faster for many links, and their compilation does not take longer for more links. By default
-                     the kernels are straight-line code
+                     the estimated number of operations decides (see kernels/choice.py)
     Loading needs no derivation and no casadi. Raises InvalidMechanism for an invalid description, and
     CompilationTooLarge before a compilation that would take longer; warns with DescriptionWarning for a valid but
     implausible description.

@@ -142,7 +142,7 @@ def chain(n_links: int) -> Mechanism:
 
 def test_a_compilation_that_takes_too_long_is_refused_before_the_derivation() -> None:
     with pytest.raises(CompilationTooLarge, match=r"would take about .* s and .* GB; .* compile_limit_s") as refused:
-        assemble(chain(400))
+        assemble(chain(400), rolled=False)
     effort = refused.value.effort
     assert effort.seconds > 60.0
     assert effort.memory > 2e9
@@ -171,7 +171,7 @@ def test_a_chain_of_60_links_is_assembled_without_permission() -> None:
 def test_a_chain_of_60_links_is_assembled_with_less_than_1_gb(tmp_path: Path) -> None:
     code = (
         "import resource; from tests.sim_core.test_compiling_large import chain; from sim_core import assemble;"
-        "assemble(chain(60)); print(sum(resource.getrusage(who).ru_maxrss for who in (0, -1)))"
+        "assemble(chain(60), rolled=False); print(sum(resource.getrusage(who).ru_maxrss for who in (0, -1)))"
     )
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
 
 from robots import build
 from sim_core import Simulation, forward_dynamics, inverse_dynamics
+from sim_core.derivation.rolled.kernels import derive_rolled
 from sim_core.errors import InvalidRequest
+from sim_core.kernels.choice import is_rolled
+from sim_core.kernels.effort import CompilationTooLarge
+from sim_core.kernels.rolled import module_of_rolled
 from sim_core.mechanism import GROUND, Actuator, Body, Joint, JointOutput, Mechanism, Tunable, X, Y, Z
 from sim_core.system import System, assemble
 
@@ -158,3 +167,46 @@ REFUSED = {
 def test_what_cannot_be_rolled_is_refused_by_name(part: str) -> None:
     with pytest.raises(InvalidRequest, match=rf"cannot be rolled, because it has .*{part}.*; assemble .* rolled=False"):
         assemble(REFUSED[part], rolled=True)
+
+
+def test_by_default_long_chains_are_rolled_and_short_or_branched_trees_are_not() -> None:
+    assert [n for n in (5, 10, 20, 30, 60) if is_rolled(tree(n))] == [30, 60]
+    assert not is_rolled(tree(60, branches=2))
+    assert not is_rolled(tree(60), forced=False)
+    assert is_rolled(tree(1000, branches=1))
+
+
+def test_straight_line_derivatives_of_a_long_chain_are_refused_before_their_derivation() -> None:
+    system = assemble(tree(400))
+    assert system.is_rolled
+    for request in (lambda: system.derivatives(0.0, np.zeros(400), np.zeros(400)), system.casadi, system.batch):
+        with pytest.raises(CompilationTooLarge):
+            request()
+
+
+def lines_run(work: Callable[[], Any]) -> int:
+    """Number of lines of Python that a function runs, with every round of a loop."""
+    count = 0
+
+    def trace(_frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_the_derivation_and_emission_of_rolled_kernels_grow_with_the_number_of_links_and_no_faster() -> None:
+    def work(mechanism: Mechanism) -> None:
+        assert is_rolled(mechanism)
+        derivation = derive_rolled(mechanism)
+        module_of_rolled(derivation.kernels, derivation.tables)
+
+    few, many, most = (lines_run(partial(work, tree(n))) for n in (40, 320, 1280))
+    assert (most - many) / (1280 - 320) <= 1.1 * (many - few) / (320 - 40)

@@ -16,6 +16,7 @@ JOINT_PARTS = ("damping", "load", "armature", "spring", "friction", "stops")
 def plain_description(mechanism: Any) -> dict[str, Any]:
     """Description of a mechanism as plain values, for JSON; numbers in SI units and radians."""
     from nodes.framework.simulation.description import output_names, output_units
+    from sim_core.kernels.choice import choice_text
     from sim_core.mechanism.constraints import BeamContact
 
     return {
@@ -31,6 +32,7 @@ def plain_description(mechanism: Any) -> dict[str, Any]:
             if j.coordinates
         ],
         "actuators": [_actuator(a) for a in mechanism.actuators],
+        "kernels": choice_text(mechanism),
         "constraint_modes": [constraint_mode.name for constraint_mode in mechanism.constraint_modes],
         "starts_in": mechanism.constraint_modes[mechanism.start_constraint_mode].name,
         "switched": list(mechanism.switched),
@@ -173,6 +175,7 @@ def print_description(robot: dict[str, Any]) -> None:
     if robot["outputs"]:
         print_line("\noutputs")
         print_table(("  name", "unit"), [(f"  {name}", unit) for name, unit in robot["outputs"].items()])
+    print_line(f"\nkernels: {robot['kernels']}")
     print_line("\nparameters of [sim.parameters] and --param")
     print_table(("  name", "default", "unit", "what it is"), [_parameter(each) for each in robot["takes"]])
     if robot["tunables"]:
