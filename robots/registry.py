@@ -34,6 +34,7 @@ from robots.benchmarks import (
 )
 from robots.brachiation import acromonk, ricmonk
 from robots.charmie import mechanism as charmie
+from robots.corrections import read_corrections, with_corrections
 from robots.gibbon import mechanism as gibbon
 from robots.parameters import ParameterInfo
 from sim_core.errors import InvalidRequest, UnknownName
@@ -44,6 +45,7 @@ from sim_core.mobility import with_contact_stiffness
 Builder = Callable[..., Mechanism]
 OWN_FILE = f"; one of your own is {files.FORM!r} or {files.MODEL_FORM!r}"
 PUSHABLE = "pushable"  # parameter of every robot: bodies on which a force can act from outside, "arm, hand"; "*": all
+CORRECTIONS = "corrections"  # parameter of every robot: a TOML file with other inertias and friction
 FILE = "file"  # name of the parameter that gives a robot's parameter file
 
 BUILTIN: dict[str, Builder] = {
@@ -188,7 +190,8 @@ def build(name: str, **parameters: Any) -> Mechanism:
     """Build and validate the mechanism of a robot.
 
     Every robot has the additional parameter `pushable`: names of bodies on which an external force can act, such as
-    "arm, hand", or "*" for all.
+    "arm, hand", or "*" for all. Another one is `corrections`: a TOML file with other inertias of bodies and other
+    friction of joints, such as `armswing hil fit` writes.
 
     Raises UnknownName for an unknown robot or parameter, InvalidRequest for invalid values.
     """
@@ -213,6 +216,7 @@ def _build(name: str, parameters: dict[str, Any]) -> Mechanism:
     function = builder(name)
     known, hints = inspect.signature(function).parameters, _hints(function)
     pushable = None if PUSHABLE in known else parameters.pop(PUSHABLE, None)
+    corrections = None if CORRECTIONS in known else parameters.pop(CORRECTIONS, None)
     for parameter in parameters:
         if parameter not in known:
             more = (
@@ -234,6 +238,8 @@ def _build(name: str, parameters: dict[str, Any]) -> Mechanism:
         raise InvalidRequest(
             f"robot {name!r}: the builder function returned a {type(mechanism).__name__}; it must return a Mechanism"
         )
+    if corrections:
+        mechanism = with_corrections(mechanism, read_corrections(Path(str(corrections))))
     if pushable is not None:
         bodies = [body.name for body in mechanism.bodies]
         chosen = bodies if pushable == "*" else [name.strip() for name in str(pushable).split(",") if name.strip()]

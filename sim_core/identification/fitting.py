@@ -23,7 +23,7 @@ from sim_core.identification.base_parameters import BaseParameters, base_paramet
 from sim_core.identification.consistency import consistent_minimum
 from sim_core.identification.design import HELD_OUT, N_FRICTION, Rows, Split, rows_of, sums_of
 from sim_core.identification.estimates import Estimate, Refusal, estimates_of, refusals_of
-from sim_core.identification.friction import COLUMNS, EXTRA
+from sim_core.identification.friction import COLUMNS, NAMED, WRITTEN
 from sim_core.identification.inertial_parameters import nearest_consistent
 from sim_core.identification.intervals import factor_with_sd
 from sim_core.identification.regression import Mask, Prior, Regression, gain, is_gain
@@ -93,7 +93,8 @@ class FitResult:
     inertias_fitted  whether the inertias were changed; otherwise only friction was
     cutoffs_hz       (n_q,) of the filter
     prior_weight     weight of the prior of the inertias
-    extra            pairs (joint, column) of friction beyond the usual columns
+    extra            {(joint, column): relative gain} of further friction that improves the prediction. Only the columns
+                     of `friction.WRITTEN` are part of the corrected model
     pi_before, pi    (n_pi,) inertial parameters of the model before and of the corrected one, consistent
     friction_before  (n_q, n_f) coefficients of `friction.COLUMNS`
     friction         the same after the fit
@@ -115,7 +116,7 @@ class FitResult:
     inertias_fitted: bool
     cutoffs_hz: Array
     prior_weight: float
-    extra: tuple[tuple[str, str], ...]
+    extra: Mapping[tuple[str, str], float]
     pi_before: Array
     pi: Array
     friction_before: Array
@@ -157,6 +158,41 @@ def fit(
     return fitter.result(inertia, unit_unknown, constant_sd or {})
 
 
+@dataclass(frozen=True)
+class _Choice:
+    """What cross-validation chose.
+
+    known        joints with efforts
+    together     joints that are fitted together
+    apart        {joint: reason}
+    unexplained  {joint: reason}
+    weight       of the prior
+    inertia      whether inertias are fitted
+    extra        {(joint, friction column): relative gain}
+    """
+
+    rows: Rows
+    regression: Regression
+    known: list[int]
+    together: list[int]
+    apart: dict[int, str]
+    unexplained: dict[int, str]
+    weight: float
+    inertia: bool
+    extra: dict[tuple[int, int], float]
+    cutoffs_hz: Array
+
+    @property
+    def written(self) -> list[tuple[int, int]]:
+        """Pairs (joint, column) of the further friction that a mechanism can have."""
+        return [(j, k) for j, k in self.extra if COLUMNS[k] in WRITTEN]
+
+    @property
+    def free(self) -> Mask:
+        """Unknowns of the corrected model."""
+        return self.regression.free(self.together, self.inertia, self.written)
+
+
 class _Fitter:
     """State of one fit: the parts of the recordings, the regressor, and the rows at the chosen cutoffs."""
 
@@ -187,45 +223,41 @@ class _Fitter:
     # -- the steps ----------------------------------------------------------------------------------------------------
 
     def result(self, inertia: bool, unit_unknown: Sequence[str], constant_sd: Mapping[str, float]) -> FitResult:
-        cutoffs = self._cutoffs()
-        rows, regression = self._regression(cutoffs)
+        choice = self._choice(self._cutoffs(), inertia, unit_unknown)
+        models, pi = self._models(choice)
+        return self._collected(choice, models, pi, constant_sd)
+
+    def _choice(self, cutoffs: Array, inertia: bool, unit_unknown: Sequence[str]) -> _Choice:
+        """Which joints are fitted together, and with which prior and friction, by cross-validation."""
+        rows = self._rows(cutoffs)
+        regression = _regression_of(self.prior, rows, self.split.blocks)
         self._require_motion(rows)
         known = [j for j in range(len(self.joints)) if regression.raw.count[:, j].all()]
         if not known:
             raise NothingToFitError("no joint has efforts in every part of the motion")
-        apart = {j: "its unit is unknown" for j in known if self.joints[j] in unit_unknown}
         unexplained = _unexplained(rows, regression, known)
-        apart |= _of_another_size(
-            self.regressor, rows, regression, [j for j in known if j not in apart and j not in unexplained]
-        )
-        together, more = _contradicting(regression, [j for j in known if j not in apart | unexplained])
-        apart |= more
+        apart = {j: "its unit is unknown" for j in known if self.joints[j] in unit_unknown}
+        left = [j for j in known if j not in apart | unexplained]
+        apart |= _of_another_size(self.regressor, rows, regression, left)
+        together, more = _contradicting(regression, [j for j in left if j not in apart])
         if not together:
             raise NothingToFitError("no joint has efforts that gravity, inertia and friction explain")
         regression = _reweighted(regression, together)
-        weight, kept = self._weight(regression, together, inertia)
-        extra = _extra_friction(regression, together, weight, kept)
-        free = regression.free(together, kept, extra)
-        start = self._start(regression, inertia=kept)
-        x = regression.solve(together, weight, free, start)
-        consistent = self._consistent(regression, together, weight, free, x, kept)
-        pi = consistent[: len(self.pi_before)] if kept else self.pi_before
-        return self._collected(
-            rows,
-            regression,
-            together,
-            apart,
-            unexplained,
-            known,
-            weight,
-            kept,
-            extra,
-            x,
-            pi,
-            consistent,
-            cutoffs,
-            constant_sd,
-        )
+        weight, gains = self._weight(regression, together, inertia)
+        extra = _extra_friction(regression, together, weight, gains)
+        return _Choice(rows, regression, known, together, apart | more, unexplained, weight, gains, extra, cutoffs)
+
+    def _models(self, choice: _Choice) -> tuple[dict[str, Array], Array]:
+        """({model: unknowns x (n_x,)}, parameters pi (n_pi,) of the corrected model)."""
+        regression, joints, weight, n_pi = choice.regression, choice.together, choice.weight, len(self.pi_before)
+        before = self._start(regression, inertia=False)
+        alone = regression.solve(joints, weight, regression.free(joints, inertia=False, extra=choice.written), before)
+        start = self._start(regression, inertia=choice.inertia)
+        free = regression.solve(joints, weight, choice.free, start)
+        consistent = self._consistent(choice, free)
+        pi = consistent[:n_pi] if choice.inertia else self.pi_before
+        after = np.concatenate([self.base.B @ pi, consistent[n_pi:]])
+        return {"before": before, "friction": alone, "after": after, "free": free}, pi
 
     def _cutoffs(self) -> Array:
         """Cutoffs (n_q,) of least cross-validated error of fits of each joint alone.
@@ -257,10 +289,6 @@ class _Fitter:
     def _rows(self, cutoffs: Array) -> Rows:
         return rows_of(self.regressor, self.base, self.parts, cutoffs, self.split, self.prior.pi)
 
-    def _regression(self, cutoffs: Array) -> tuple[Rows, Regression]:
-        rows = self._rows(cutoffs)
-        return rows, _regression_of(self.prior, rows, self.split.blocks)
-
     def _require_motion(self, rows: Rows) -> None:
         moving_s = float(np.sum(rows.block >= HELD_OUT)) / rows.rate_hz
         if moving_s < LEAST_MOVING_S:
@@ -287,90 +315,66 @@ class _Fitter:
         best = min(errors, key=lambda weight: float(errors[weight].mean()))
         return best, is_gain(friction[:, joints] @ scaled, errors[best])
 
-    def _consistent(
-        self, regression: Regression, joints: list[int], weight: float, free: Mask, x: Array, inertia: bool
-    ) -> Array:
+    def _consistent(self, choice: _Choice, x: Array) -> Array:
         """[pi; friction] of least error with consistent inertias, and friction that does not drive the joint."""
+        regression, inertia = choice.regression, choice.inertia
         n_b, n_pi = regression.n_b, len(self.pi_before)
-        H, g = regression.equations(joints)
-        K = regression.with_prior(H, 0.0)
+        H, g = regression.equations(choice.together)
         lift = np.zeros((regression.size, n_pi + regression.size - n_b))
         lift[:n_b, :n_pi] = self.base.B
         lift[n_b:, n_pi:] = np.eye(regression.size - n_b)
-        H, g = lift.T @ K @ lift, lift.T @ g
-        H[:n_pi, :n_pi] += weight * np.linalg.inv(self.prior.covariance)
-        g[:n_pi] += weight * np.linalg.solve(self.prior.covariance, self.prior.pi)
-        pi = self.prior.pi if inertia else self.pi_before
-        start = np.concatenate([pi, x[n_b:]])
-        chosen = np.concatenate([np.full(n_pi, inertia), free[n_b:]])
-        g = g - H[:, ~chosen] @ start[~chosen]
-        H = H[np.ix_(chosen, chosen)]
+        H, g = lift.T @ regression.with_prior(H, 0.0) @ lift, lift.T @ g
+        H[:n_pi, :n_pi] += choice.weight * np.linalg.inv(self.prior.covariance)
+        g[:n_pi] += choice.weight * np.linalg.solve(self.prior.covariance, self.prior.pi)
+        found = np.concatenate([self.prior.pi if inertia else self.pi_before, x[n_b:]])
+        chosen = np.concatenate([np.full(n_pi, inertia), choice.free[n_b:]])
+        right = (g - H[:, ~chosen] @ found[~chosen])[chosen]
         links = len(self.regressor.links) if inertia else 0
-        start[chosen] = consistent_minimum(H, g[chosen], start[chosen], links, regression.signed[n_b:][free[n_b:]])
-        return start
+        signs = regression.signed[n_b:][choice.free[n_b:]]
+        found[chosen] = consistent_minimum(H[np.ix_(chosen, chosen)], right, found[chosen], links, signs)
+        return found
 
     # -- the result ---------------------------------------------------------------------------------------------------
 
     def _collected(
-        self,
-        rows: Rows,
-        regression: Regression,
-        together: list[int],
-        apart: dict[int, str],
-        unexplained: dict[int, str],
-        known: list[int],
-        weight: float,
-        kept: bool,
-        extra: list[tuple[int, int]],
-        x: Array,
-        pi: Array,
-        consistent: Array,
-        cutoffs: Array,
-        constant_sd: Mapping[str, float],
+        self, choice: _Choice, models: Mapping[str, Array], pi: Array, constant_sd: Mapping[str, float]
     ) -> FitResult:
-        n_pi, n_q = len(self.pi_before), len(self.joints)
-        after = np.concatenate([self.base.B @ pi, consistent[n_pi:]])
-        before = self._start(regression, inertia=False)
-        friction_x = regression.solve(together, weight, regression.free(together, inertia=False), before)
-        models = {"before": before, "friction": friction_x, "after": after, "free": x}
-        z = {name: regression.rows(each) for name, each in models.items()}
-        refused = {self.joints[j]: why for j, why in unexplained.items()}
-        for j in sorted(apart | unexplained):
+        rows, regression, names = choice.rows, choice.regression, self.joints
+        z = {name: regression.rows(x) for name, x in models.items()}
+        for j in sorted(choice.apart | choice.unexplained):
             for name, has_inertia in (("friction", False), ("after", True), ("free", True)):
                 z[name][j] = self._alone(regression, j, has_inertia)
         errors = {name: _errors(rows, each) for name, each in z.items()}
-        scores = {self.joints[j]: JointScore(*(float(errors[name][j]) for name in models)) for j in known}
-        outcome, reason = _outcome(rows, z, together, self.joints)
-        directions = estimates_of(
-            regression, rows, together, regression.free(together, kept, extra), before, after, self.joints, constant_sd
+        outcome, reason = _outcome(rows, z, choice.together)
+        estimates = estimates_of(
+            regression, rows, choice.together, choice.free, models["before"], models["after"], names, constant_sd
         )
-        refusals = refusals_of(self.regressor, self.base, rows, directions, kept, refused, self.joints)
-        friction = consistent[n_pi:].reshape(n_q, N_FRICTION)
-        predicted = {name: np.einsum("njk,jk->nj", rows.raw, each) for name, each in z.items()}
+        refused = {names[j]: why for j, why in choice.unexplained.items()}
+        before, friction, after = (
+            np.einsum("njk,jk->nj", rows.raw, z[name]) for name in ("before", "friction", "after")
+        )
         return FitResult(
-            joints=self.joints,
+            joints=names,
             links=self.regressor.links,
-            fitted=tuple(self.joints[j] for j in together),
-            apart={self.joints[j]: why for j, why in apart.items() if self.joints[j] not in refused},
+            fitted=tuple(names[j] for j in choice.together),
+            apart={names[j]: why for j, why in choice.apart.items()},
             refused=refused,
             outcome=outcome,
             reason=reason,
-            inertias_fitted=kept,
-            cutoffs_hz=cutoffs,
-            prior_weight=weight,
-            extra=tuple((self.joints[j], COLUMNS[k]) for j, k in extra),
+            inertias_fitted=choice.inertia,
+            cutoffs_hz=choice.cutoffs_hz,
+            prior_weight=choice.weight,
+            extra={(names[j], COLUMNS[k]): share for (j, k), share in choice.extra.items()},
             pi_before=self.pi_before,
             pi=pi,
             friction_before=self.friction_before,
-            friction=friction,
+            friction=models["after"][regression.n_b :].reshape(len(names), N_FRICTION),
             speed_scales=rows.speed_scales,
-            scores=scores,
-            estimates=tuple(directions),
-            refusals=tuple(refusals),
+            scores={names[j]: JointScore(*(float(errors[name][j]) for name in models)) for j in choice.known},
+            estimates=tuple(estimates),
+            refusals=tuple(refusals_of(self.regressor, self.base, rows, estimates, choice.inertia, refused, names)),
             base=self.base,
-            prediction=Prediction(
-                rows.time, rows.y, predicted["before"], predicted["friction"], predicted["after"], rows.block
-            ),
+            prediction=Prediction(rows.time, rows.y, before, friction, after, rows.block),
             rate_hz=rows.rate_hz,
         )
 
@@ -474,16 +478,19 @@ def _contradicting(regression: Regression, joints: list[int]) -> tuple[list[int]
     return joints, apart
 
 
-def _extra_friction(regression: Regression, joints: list[int], weight: float, inertia: bool) -> list[tuple[int, int]]:
-    """Pairs (joint, column) of friction columns that reduce the cross-validated error of their joint beyond chance."""
-    extra: list[tuple[int, int]] = []
+def _extra_friction(
+    regression: Regression, joints: list[int], weight: float, inertia: bool
+) -> dict[tuple[int, int], float]:
+    """{(joint, column): relative gain} of further friction that improves the prediction of its joint beyond chance."""
+    extra: dict[tuple[int, int], float] = {}
     now = regression.validated(joints, weight, regression.free(joints, inertia))
     for j in joints:
-        for name in EXTRA:
-            more = [*extra, (j, COLUMNS.index(name))]
-            then = regression.validated(joints, weight, regression.free(joints, inertia, more))
+        for name in (*WRITTEN, *NAMED):
+            column = COLUMNS.index(name)
+            then = regression.validated(joints, weight, regression.free(joints, inertia, [*extra, (j, column)]))
             if is_gain(now[:, j], then[:, j], least=FRICTION_GAIN, t=FRICTION_T):
-                extra, now = more, then
+                extra[j, column] = gain(now[:, j], then[:, j])[0]
+                now = then
     return extra
 
 
@@ -496,7 +503,7 @@ def _errors(rows: Rows, z: Array) -> Array:
         return np.asarray(np.sqrt(np.nanmean(error**2, axis=0)) / np.nanstd(y, axis=0))
 
 
-def _outcome(rows: Rows, z: Mapping[str, Array], joints: list[int], names: Sequence[str]) -> tuple[str, str]:
+def _outcome(rows: Rows, z: Mapping[str, Array], joints: list[int]) -> tuple[str, str]:
     """("better", "not better" or "not certain", reason), from the held-out part in blocks."""
     at = np.flatnonzero(rows.block == HELD_OUT)
     y, A = rows.y[at], rows.raw[at]

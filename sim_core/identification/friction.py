@@ -20,9 +20,10 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 ALWAYS = ("viscous", "coulomb", "offset", "armature")
-EXTRA = ("stribeck", "load", "asymmetry")
-COLUMNS = (*ALWAYS, *EXTRA)
-NOT_NEGATIVE = ("viscous", "coulomb", "armature")
+WRITTEN = ("stribeck",)  # further columns that a joint of a mechanism can have
+NAMED = ("load", "asymmetry")  # further columns that are only named if they improve the prediction
+COLUMNS = (*ALWAYS, *WRITTEN, *NAMED)
+NOT_NEGATIVE = ("viscous", "coulomb", "armature", "stribeck", "load")
 SMOOTHING, STRIBECK = 0.05, 0.2  # v_0 and v_S as shares of the joint's root-mean-square speed
 
 

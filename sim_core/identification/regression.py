@@ -174,4 +174,4 @@ def is_gain(before: Array, after: Array, least: float = LEAST_GAIN, t: float = G
     t  least t-value of the gain
     """
     share, found = gain(before, after)
-    return share >= least and found >= t
+    return bool(share >= least and found >= t)

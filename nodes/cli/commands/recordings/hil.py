@@ -1,4 +1,4 @@
-"""`armswing hil`: checks a robot before its first run, and compares its recordings with the model's prediction."""
+"""`armswing hil`: checks a robot before its first run, compares its recordings with the model, and fits the model."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from nodes.cli.commands.recordings.fitting import fit
 from nodes.cli.terminal import (
     AsJson,
     Domain,
@@ -180,6 +181,9 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
         print_line(f"not certain: {verdict.reason}")
     if verdict.hints.why_not:
         print_line(f"no hints on parameters: {verdict.hints.why_not}")
+
+
+app.command(epilog="Example: armswing hil fit measured.mcap --write fitted.toml")(fit)
 
 
 @app.command(epilog="Example: armswing hil check hil_robot")

@@ -1,0 +1,153 @@
+"""`armswing hil fit`: fits a robot's inertias and friction to its recordings, and writes the corrected robot."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nodes.cli.terminal import (
+    AsJson,
+    InputError,
+    UnavailableError,
+    print_json,
+    print_line,
+    print_table,
+    require_recording,
+    working,
+)
+
+EXIT_CODES = {"better": 0, "not better": 1, "refused": 2, "not certain": 3}
+LIBRARIES = ("matplotlib", "jinja2", "scipy")
+PARAMETERS = ("inertia", "friction")
+
+
+def fit(
+    recordings: Annotated[
+        list[Path], typer.Argument(metavar="RECORDING...", help="Recordings of one robot.", show_default=False)
+    ],
+    robot: Annotated[
+        str, typer.Option("--robot", help="A robot or a model file in place of the recorded one.", show_default=False)
+    ] = "",
+    params: Annotated[
+        str, typer.Option("--params", help="What is fitted: inertia,friction or friction.")
+    ] = "inertia,friction",
+    holdout: Annotated[
+        float, typer.Option("--holdout", help="Last share of the motion, which is predicted and not fitted.")
+    ] = 0.3,
+    write: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--write",
+            help="File of the corrected robot, .toml (corrections) or .urdf. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for page, plots and verdict.json.", show_default="RECORDING_fit"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a robot's inertias and friction to recorded positions and efforts, and write the corrected robot.
+
+    Exit code 0 if the corrected model predicts the last part of the motion, of which nothing was fitted, better than
+    the model before; 1 if not; 3 if the difference may be chance; 2 if nothing can be fitted, with the reason.
+
+    The page shows measured and predicted efforts before and after for each joint, spectra of the residuals, and the
+    combinations of parameters that the motion determines, with intervals of 95 %. What the recording cannot tell is
+    listed with the motion or the load that would tell it. Inertias stay as they are if they gain nothing beyond
+    friction. Joints whose efforts contradict the others are fitted apart, and nothing is written for them.
+    """
+    for file in recordings:
+        require_recording(file)
+    missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
+    if missing:
+        raise UnavailableError(f"a fit needs {' and '.join(missing)}; install with: pip install 'armswing[studies]'")
+    # numpy and scipy: not for the help page
+    from nodes.hil.alignment.streams import StreamError
+    from nodes.hil.fitting import folder
+    from nodes.hil.fitting.correcting import corrections_of
+    from nodes.hil.fitting.reading import read_fit_case
+    from nodes.hil.fitting.verdict import sliding_joints, verdict_of
+    from sim_core.identification import fitting
+
+    inertia = "inertia" in _chosen(params)
+    if not 0.0 < holdout < 1.0:
+        raise InputError(f"--holdout {holdout:g}: expected a share above 0 and below 1, as in --holdout 0.3")
+    output = Path(f"{recordings[0].stem}_fit") if output is None else output
+    _check_folder(output, folder.foreign_file(output))
+    for path in write or []:
+        if path.suffix not in folder.FORMATS:
+            raise InputError(f"--write {str(path)!r}: the ending must be {' or '.join(folder.FORMATS)}")
+    try:
+        with working(f"reading {', '.join(file.name for file in recordings)}"):
+            case = read_fit_case(recordings, robot)
+        with working("fitting"):
+            result = fitting.fit(
+                case.mechanism,
+                case.names,
+                case.recordings,
+                holdout=holdout,
+                inertia=inertia,
+                unit_unknown=case.unit_unknown,
+                constant_sd=case.constant_sd,
+            )
+    except (StreamError, fitting.NothingToFitError) as error:
+        raise InputError(str(error)) from None
+    verdict = verdict_of(case, result)
+    corrections = corrections_of(result, case.mechanism, case.robot)
+    with working("drawing"):
+        folder.write(verdict, result, corrections, sliding_joints(case.mechanism), output)
+    for path in write or []:
+        text, notes = folder.corrected_file(path, corrections, case.mechanism, verdict)
+        path.write_text(text)
+        verdict.notes += [f"{path.name}: {note}" for note in notes]
+    if as_json:
+        print_json(verdict)
+    else:
+        _print(verdict, [output / "index.html", *(write or [])])
+    raise typer.Exit(EXIT_CODES[verdict.outcome])
+
+
+def _chosen(params: str) -> list[str]:
+    chosen = [name.strip() for name in params.split(",") if name.strip()]
+    for name in chosen:
+        if name not in PARAMETERS:
+            raise InputError(f"--params {name}: no such parameters; choose of {', '.join(PARAMETERS)}")
+    if "friction" not in chosen:
+        raise InputError(f"--params {params}: friction is always fitted; write inertia,friction or friction")
+    return chosen
+
+
+def _check_folder(folder: Path, foreign: str) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--output {str(folder)!r} is a file; expected a folder")
+    if not folder.absolute().parent.is_dir():
+        raise InputError(f"--output {str(folder)!r}: there is no folder {str(folder.absolute().parent)!r}")
+    if foreign:
+        raise InputError(f"--output {str(folder)!r} holds {foreign!r}, which no fit wrote; name a new folder")
+
+
+def _print(verdict: Any, files: list[Path]) -> None:
+    rows = [
+        (joint.name, *(_number(x) for x in (joint.before, joint.friction_alone, joint.after)), joint.how)
+        for joint in verdict.joints
+    ]
+    print_table(("joint", "before", "friction alone", "after", "how"), rows)
+    print_line(f"\n{verdict.outcome}: {verdict.reason}")
+    if not verdict.inertias_fitted:
+        print_line("inertias are kept: they gain nothing beyond friction")
+    for joint in verdict.joints:
+        if joint.why:
+            print_line(f"{joint.how}: {joint.name}: {joint.why}")
+    for line in (*verdict.more_friction, *verdict.notes):
+        print_line(line)
+    print_line(f"{len(verdict.parameters)} combinations of parameters with intervals; {len(verdict.refusals)} refusals")
+    print_line(f"wrote {', '.join(map(str, files))}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"

@@ -1,0 +1,72 @@
+"""Folder of a fit: the verdict as JSON, the corrections as TOML, an HTML page and plots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from nodes.framework.recording.new_file import write_file
+from nodes.hil.fitting.pictures import draw_all
+from nodes.hil.fitting.verdict import KIND, FitVerdict
+from nodes.research.pages.templates import template
+from robots.corrections import Corrections, corrections_text, with_corrections
+from robots.export import export
+from sim_core.errors import InvalidRequest
+from sim_core.identification.fitting import FitResult
+from sim_core.mechanism import Mechanism
+
+VERDICT, CORRECTED = "verdict.json", "corrections.toml"
+FORMATS = (".toml", ".urdf")
+
+
+def foreign_file(folder: Path) -> str:
+    """Name of the first file in a folder to which no fit may be written; "" if a fit may be written there."""
+    if not folder.is_dir():
+        return ""
+    try:
+        ours = msgspec.json.decode((folder / VERDICT).read_bytes()).get("kind") == KIND
+    except (OSError, msgspec.DecodeError, AttributeError):
+        ours = False
+    names = sorted(path.name for path in folder.iterdir())
+    return "" if ours or not names else names[0]
+
+
+def write(
+    verdict: FitVerdict, result: FitResult, corrections: Corrections, sliding: frozenset[str], folder: Path
+) -> None:
+    """Write the folder: index.html, verdict.json, corrections.toml and plots/."""
+    plots = folder / "plots"
+    plots.mkdir(parents=True, exist_ok=True)
+    for old in plots.glob("*.png"):
+        old.unlink()
+    write_file(folder / VERDICT, msgspec.json.format(msgspec.json.encode(verdict), indent=1) + b"\n")
+    write_file(folder / CORRECTED, written_toml(corrections, verdict))
+    pictures = draw_all(result, sliding, plots)
+    page = template(Path(__file__).with_name("fit.html.j2"), number=_number)
+    write_file(folder / "index.html", page.render(verdict=verdict, pictures=pictures, corrected=CORRECTED))
+
+
+def written_toml(corrections: Corrections, verdict: FitVerdict) -> str:
+    """The corrections as TOML, with a comment about their origin."""
+    files = ", ".join(Path(file).name for file in verdict.recordings)
+    return corrections_text(corrections, f"armswing hil fit of {files}: {verdict.outcome}, {verdict.reason}")
+
+
+def corrected_file(
+    path: Path, corrections: Corrections, mechanism: Mechanism, verdict: FitVerdict
+) -> tuple[str, list[str]]:
+    """(text of the corrected robot for a .toml or .urdf file, notes on what the format cannot express).
+
+    Raises InvalidRequest for another ending.
+    """
+    if path.suffix not in FORMATS:
+        raise InvalidRequest(f"--write {str(path)!r}: the ending must be {' or '.join(FORMATS)}")
+    if path.suffix == ".toml":
+        return written_toml(corrections, verdict), []
+    exported = export(with_corrections(mechanism, corrections), "urdf", open_tree=True)
+    return exported.text, list(exported.notes)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"

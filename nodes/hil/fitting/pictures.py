@@ -1,0 +1,82 @@
+"""Plots of a fit: measured and predicted efforts of each joint, and spectra of what the predictions leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nodes.research.pages.style import BLUE, DASHED, GREEN, INK, MUTED, VERMILION, settings
+from sim_core.identification.design import HELD_OUT
+from sim_core.identification.fitting import FitResult
+
+MOST_POINTS = 3000
+DPI = 110
+
+
+def draw_all(result: FitResult, sliding: frozenset[str], folder: Path) -> list[tuple[str, str]]:
+    """Draw one plot per joint with efforts into the folder; returns (file, caption) of each."""
+    drawn = []
+    for row, name in enumerate(result.joints):
+        if name not in result.scores:
+            continue
+        file = f"joint_{row + 1:02d}.png"
+        with settings():
+            figure = _figure(result, row, "N" if name in sliding else "N m")
+            figure.savefig(folder / file, dpi=DPI)
+        score = result.scores[name]
+        caption = (
+            f"{name}: error {score.before:.3g} before, {score.friction:.3g} with friction alone, {score.after:.3g} "
+            "after, of the standard deviation of the held-out efforts."
+        )
+        drawn.append((file, caption))
+    return drawn
+
+
+def _figure(result: FitResult, row: int, unit: str) -> Any:
+    from matplotlib.figure import Figure
+
+    name, shown = result.joints[row], result.prediction
+    held = shown.block == HELD_OUT
+    figure = Figure(figsize=(9.6, 5.6), layout="constrained")
+    upper, lower = figure.subplots(2, 1, height_ratios=(3, 2))
+    at = np.flatnonzero(shown.block >= HELD_OUT)
+    at = at[:: max(1, len(at) // MOST_POINTS)]
+    time = shown.time[at]
+    lines = (
+        ("measured", shown.measured, {"color": INK, "lw": 1.0}),
+        ("before", shown.before, {"color": VERMILION, "lw": 1.0, "ls": DASHED}),
+        ("after", shown.after, {"color": BLUE, "lw": 1.3}),
+    )
+    breaks = np.r_[False, np.diff(time) > 5.0 * np.median(np.diff(time))]
+    for label, values, look in lines:
+        upper.plot(time, np.where(breaks, np.nan, values[at, row]), label=label, **look)
+    if held.any():
+        upper.axvspan(shown.time[held][0], shown.time[held][-1], color=MUTED, alpha=0.12, lw=0)
+    low, high = np.nanmin(shown.measured[at, row]), np.nanmax(shown.measured[at, row])
+    upper.set_ylim(low - 0.3 * (high - low), high + 0.5 * (high - low))
+    upper.set_title(f"Effort of {name}; shaded: held out")
+    upper.set_xlabel("time (s)")
+    upper.set_ylabel(f"effort ({unit})")
+    for label, values, color in (
+        ("before", shown.before, VERMILION),
+        ("friction alone", shown.friction, GREEN),
+        ("after", shown.after, BLUE),
+    ):
+        frequency, density = _spectrum(shown.measured[held, row] - values[held, row], result.rate_hz)
+        lower.loglog(frequency, density, label=label, color=color, lw=1.2)
+    lower.set_xlabel("frequency (Hz)")
+    lower.set_ylabel(f"residual (({unit})²/Hz)")
+    for axis in (upper, lower):
+        axis.legend(loc="upper right", ncols=3)
+    return figure
+
+
+def _spectrum(residual: np.ndarray, rate_hz: float) -> tuple[np.ndarray, np.ndarray]:
+    """(frequencies, Hz; power spectral density) of a residual, without the mean's."""
+    from scipy.signal import welch
+
+    known = residual[np.isfinite(residual)]
+    frequency, density = welch(known, rate_hz, nperseg=min(len(known), int(10 * rate_hz)))
+    return frequency[1:], density[1:]

@@ -1,0 +1,165 @@
+"""Inputs of a fit, read from recordings: robot, joints, positions and efforts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from nodes.framework.recording.reader import Recording, read_recording, require_no_hole
+from nodes.framework.recording.sidecar import folders_of
+from nodes.hil.alignment.streams import Stream, StreamError, stream_of
+from nodes.hil.clocks.recorded import place
+from robots.files import located_if_there
+from robots.registry import build, with_joint_coordinates
+from robots.smoothing import without_bristles
+from sim_core.identification.signals import Recorded
+from sim_core.mechanism import JointRelation, Mechanism
+
+LEAVES = ("measured_state", "state")  # topics with joint states, in the order in which they are looked for
+IMPORT = "import"  # key of the metadata of an imported recording
+
+
+@dataclass(frozen=True)
+class FitCase:
+    """Recordings of a robot to which its model is fitted.
+
+    robot, parameters  the model, as in a launch file
+    mechanism          in joint coordinates
+    names              joints with recorded positions
+    topics             {file: topic} of the recordings
+    unit_unknown       joints whose efforts have an unknown unit
+    constant_sd        {joint: relative standard deviation of its motor constant}
+    notes              one line about each kind of data that was left out on reading
+    """
+
+    robot: str
+    parameters: Mapping[str, Any]
+    mechanism: Mechanism
+    names: tuple[str, ...]
+    recordings: tuple[Recorded, ...]
+    topics: Mapping[str, str]
+    unit_unknown: tuple[str, ...]
+    constant_sd: Mapping[str, float]
+    notes: tuple[str, ...]
+
+
+def read_fit_case(paths: Sequence[Path], robot: str = "") -> FitCase:
+    """The recordings at `paths`, and the robot of the first one's plan.
+
+    robot  name or file of a robot in place of that of the plan
+    Raises StreamError, RecordingError or InvalidRequest with a one-line message for the user.
+    """
+    streams, topics, unknown = [], {}, list[str]()
+    constants: dict[str, float] = {}
+    sim: dict[str, Any] = {}
+    folders: list[Path] = []
+    for path in paths:
+        recording = read_recording(path, warn=False)
+        require_no_hole(recording, "fitted: the robot would be blamed for what is missing")
+        topic = _topic(recording)
+        streams.append(_stream(recording, topic))
+        topics[str(path)] = topic
+        sim = sim or _plan(recording).get("sim", {})
+        folders += folders_of(recording.path)
+        imported = _import_note(recording)
+        constants |= imported.get("gain_sigma", {})
+        unknown += [name for name in imported.get("unknown_effort", []) if name not in unknown]
+    if not robot and not sim.get("robot"):
+        raise StreamError(f"{paths[0]} does not name its robot; name it with --robot")
+    name = located_if_there(robot or str(sim["robot"]), *folders)
+    parameters = {} if robot and robot != sim.get("robot") else dict(sim.get("parameters", {}))
+    mechanism = _model(name, parameters)
+    names = _joints(mechanism, streams, paths)
+    _require_tree(mechanism, names)
+    driven = {actuator.joint for actuator in mechanism.actuators}
+    recordings = tuple(_recorded(stream.only(names), driven, path) for stream, path in zip(streams, paths, strict=True))
+    notes = [note for stream in streams for note in stream.notes]
+    if held := [joint.name for joint in mechanism.moving_joints if joint.name not in names]:
+        notes.append(f"{', '.join(held)}: not recorded, and taken to be at rest at 0")
+    return FitCase(name, parameters, mechanism, names, recordings, topics, tuple(unknown), constants, tuple(notes))
+
+
+def _model(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
+    chosen = {key: value for key, value in parameters.items() if key != "coordinates"}
+    mechanism = build(robot, **with_joint_coordinates(robot, chosen))
+    if not mechanism.has_joint_coordinates:
+        raise StreamError(f"robot {robot!r} has no joint coordinates; a fit needs a tree of joints")
+    return without_bristles(mechanism)
+
+
+def _require_tree(mechanism: Mechanism, names: Sequence[str]) -> None:
+    """Raise StreamError if constraints, other than relations of joints that were not recorded, act on the robot."""
+    for constraint in mechanism.constraints:
+        if not isinstance(constraint, JointRelation) or any(name in names for name, _ in constraint.terms):
+            raise StreamError(
+                f"robot {mechanism.name!r} has the constraint {constraint.name!r}; a fit needs a tree of joints "
+                "without loops and couplings"
+            )
+
+
+def _joints(mechanism: Mechanism, streams: Sequence[Stream], paths: Sequence[Path]) -> tuple[str, ...]:
+    """Joints of the mechanism that every recording has, in the order of the mechanism."""
+    known = [joint.name for joint in mechanism.moving_joints]
+    for stream, path in zip(streams, paths, strict=True):
+        if not set(known) & set(stream.names):
+            raise StreamError(
+                f"{path} has the joints {', '.join(stream.names)}; robot {mechanism.name!r} has {', '.join(known)}"
+            )
+        if stream.effort is None:
+            raise StreamError(f"{path} has no efforts; a fit needs positions and efforts")
+    return tuple(name for name in known if all(name in stream.names for stream in streams))
+
+
+def _recorded(stream: Stream, driven: set[str], path: Path) -> Recorded:
+    """Positions and efforts; the efforts of joints without an actuator are unknown."""
+    if stream.effort is None:
+        raise StreamError(f"{path} has no efforts; a fit needs positions and efforts")
+    effort = np.array(stream.effort, dtype=float)
+    effort[:, [name not in driven for name in stream.names]] = np.nan
+    return Recorded(stream.time, np.asarray(stream.position, dtype=float), effort)
+
+
+def _topic(recording: Recording) -> str:
+    robot = recording.metadata.get("robot", "")
+    for leaf in LEAVES:
+        found = [topic for topic in recording.topics if topic.rpartition("/")[2] == leaf]
+        if f"{robot}/{leaf}" in found:
+            return f"{robot}/{leaf}"
+        if len(found) == 1:
+            return found[0]
+    raise StreamError(
+        f"{recording.path} has no topic '<robot>/measured_state'; "
+        f"its topics are {', '.join(recording.topics) or 'none'}"
+    )
+
+
+def _stream(recording: Recording, topic: str) -> Stream:
+    columns = recording[topic]
+    what = f"{recording.path.name} {topic}"
+    if "name" not in columns or "position" not in columns:
+        raise StreamError(f"{recording.path}: {topic!r} has no joint states, only the fields {', '.join(columns)}")
+    placed = place(recording, topic, what)
+    if placed is None:
+        return stream_of(columns, what)
+    known = np.isfinite(placed.time)
+    return stream_of({key: column[known] for key, column in {**columns, "timestamp": placed.time}.items()}, what)
+
+
+def _plan(recording: Recording) -> dict[str, Any]:
+    return _decoded(recording.metadata.get("plan", "{}"))
+
+
+def _import_note(recording: Recording) -> dict[str, Any]:
+    return _decoded(recording.metadata.get(IMPORT, "{}"))
+
+
+def _decoded(text: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {}

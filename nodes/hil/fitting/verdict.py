@@ -1,0 +1,134 @@
+"""Verdict of a fit, as data for verdict.json and for the page."""
+
+from __future__ import annotations
+
+import msgspec
+
+from nodes.hil.fitting.reading import FitCase
+from sim_core.identification.fitting import FitResult
+from sim_core.identification.friction import COLUMNS
+from sim_core.mechanism import Mechanism
+
+KIND = "armswing hil fit"
+
+
+class JointVerdict(msgspec.Struct, kw_only=True):
+    """A joint: errors of the held-out efforts relative to their standard deviation, and its friction.
+
+    how        "fitted", "apart", "refused" or "no efforts"
+    why        reason for "apart" and "refused"
+    before     error of the model as it was; with fitted friction alone; of the corrected model
+    friction_before, friction_after  {name: value}, N m s/rad, N m or kg m2, or N s/m, N or kg
+    """
+
+    name: str
+    how: str
+    why: str = ""
+    cutoff_hz: float
+    before: float | None = None
+    friction_alone: float | None = None
+    after: float | None = None
+    unconstrained: float | None = None
+    friction_before: dict[str, float] = {}
+    friction_after: dict[str, float] = {}
+
+
+class ParameterVerdict(msgspec.Struct, kw_only=True):
+    """A combination of parameters that the motion determines: estimate by the data, and its interval of 95 %."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    before: float
+    after: float
+
+
+class RefusalVerdict(msgspec.Struct, kw_only=True):
+    """What cannot be known, why, and what would tell it."""
+
+    what: str
+    why: str
+    remedy: str
+
+
+class FitVerdict(msgspec.Struct, kw_only=True):
+    """Result of a fit.
+
+    outcome          "better", "not better" or "not certain"
+    inertias_fitted  whether inertias were changed; they are kept if they gain nothing beyond friction
+    more_friction    one line for each kind of friction that would improve the prediction, but is not in the model
+    """
+
+    kind: str = KIND
+    recordings: dict[str, str]
+    robot: str
+    outcome: str
+    reason: str
+    inertias_fitted: bool
+    prior_weight: float
+    joints: list[JointVerdict]
+    parameters: list[ParameterVerdict]
+    refusals: list[RefusalVerdict]
+    more_friction: list[str]
+    notes: list[str]
+
+
+def verdict_of(case: FitCase, result: FitResult) -> FitVerdict:
+    """The verdict of a fit of the recordings in `case`."""
+    return FitVerdict(
+        recordings=dict(case.topics),
+        robot=case.robot,
+        outcome=result.outcome,
+        reason=result.reason,
+        inertias_fitted=result.inertias_fitted,
+        prior_weight=result.prior_weight,
+        joints=[_joint(result, row) for row in range(len(result.joints))],
+        parameters=[
+            ParameterVerdict(
+                name=each.name, value=each.value, low=each.low, high=each.high, before=each.before, after=each.after
+            )
+            for each in result.estimates
+        ],
+        refusals=[RefusalVerdict(what=each.what, why=each.why, remedy=each.remedy) for each in result.refusals],
+        more_friction=[
+            f"{joint}: friction of the kind {kind!r} reduces the mean squared error by {100.0 * share:.0f} %"
+            for (joint, kind), share in result.extra.items()
+        ],
+        notes=list(case.notes),
+    )
+
+
+def _joint(result: FitResult, row: int) -> JointVerdict:
+    name = result.joints[row]
+    score = result.scores.get(name)
+    how = (
+        "fitted"
+        if name in result.fitted
+        else "apart"
+        if name in result.apart
+        else "refused"
+        if name in result.refused
+        else "no efforts"
+    )
+    before, after = (
+        {column: float(value) for column, value in zip(COLUMNS, each[row], strict=True) if value}
+        for each in (result.friction_before, result.friction)
+    )
+    return JointVerdict(
+        name=name,
+        how=how,
+        why=result.apart.get(name, "") or result.refused.get(name, ""),
+        cutoff_hz=float(result.cutoffs_hz[row]),
+        before=score.before if score else None,
+        friction_alone=score.friction if score else None,
+        after=score.after if score else None,
+        unconstrained=score.free if score else None,
+        friction_before=before,
+        friction_after=after,
+    )
+
+
+def sliding_joints(mechanism: Mechanism) -> frozenset[str]:
+    """Names of the joints whose positions are in metres."""
+    return frozenset(joint.name for joint in mechanism.joints if joint.is_length)

@@ -1,0 +1,129 @@
+"""Corrections of a robot: other inertias of bodies and other friction of joints, from a TOML file.
+
+build("arm_4dof", corrections="fitted.toml")
+
+[bodies.link_4]
+mass = 1.2                                    # kg
+center_of_mass = [0.0, 0.01, 0.2]             # m, in the body's axes
+inertia = [0.02, 0.02, 0.01, 0.0, 0.0, 0.0]   # Ixx, Iyy, Izz, Ixy, Ixz, Iyz about the centre of mass, kg m2
+
+[joints.joint_4]
+damping = 0.3                                 # N m s/rad or N s/m
+coulomb = 0.5                                 # N m or N
+load = 0.0
+armature = 0.01                               # kg m2 or kg
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.mechanism import Body, Joint, JointFriction, Mechanism
+
+Six = tuple[float, float, float, float, float, float]
+
+
+class BodyCorrection(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Inertia of a body: mass, kg; centre of mass, m; inertia about it, kg m2, in the order of `Body.inertia`."""
+
+    mass: float
+    center_of_mass: tuple[float, float, float]
+    inertia: Six
+
+
+class JointCorrection(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Friction of a joint; fields that are None are not changed. See `Joint` and `JointFriction`.
+
+    A joint with `coulomb` gets smooth friction without bristles in place of its own; 0 is no dry friction.
+    """
+
+    damping: float | None = None
+    load: float | None = None
+    armature: float | None = None
+    coulomb: float | None = None
+    static: float | None = None
+    stribeck_velocity: float = 0.01
+    smoothing_velocity: float = 1e-3
+
+
+class Corrections(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Corrections of a robot, {name: correction} of its bodies and joints; `robot` says of which."""
+
+    robot: str = ""
+    bodies: dict[str, BodyCorrection] = {}
+    joints: dict[str, JointCorrection] = {}
+
+
+def read_corrections(path: Path) -> Corrections:
+    """The corrections in a TOML file. Raises InvalidRequest that names the file and the key."""
+    try:
+        found: dict[str, Any] = tomllib.loads(path.read_text())
+        return msgspec.convert(found, Corrections)
+    except OSError as error:
+        raise InvalidRequest(f"corrections {str(path)!r}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"corrections {str(path)!r} are no TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"corrections {str(path)!r}: {error}") from None
+
+
+def corrections_text(corrections: Corrections, comment: str) -> str:
+    """The corrections as TOML, for `read_corrections`; `comment` is a line at the beginning."""
+    lines = [f"# {comment}", f"robot = {msgspec.json.encode(corrections.robot).decode()}"]
+    for kind, parts in (("bodies", corrections.bodies), ("joints", corrections.joints)):
+        for name, part in parts.items():
+            lines += ["", f"[{kind}.{msgspec.json.encode(name).decode()}]"]
+            for field, value in msgspec.structs.asdict(part).items():
+                if value is not None:
+                    shown = list(value) if isinstance(value, tuple) else value
+                    lines.append(f"{field} = {msgspec.json.encode(shown).decode()}")
+    return "\n".join(lines) + "\n"
+
+
+def with_corrections(mechanism: Mechanism, corrections: Corrections) -> Mechanism:
+    """The mechanism with other inertias and friction. Raises UnknownName for a body or joint that it does not have."""
+    owner = f"robot {mechanism.name!r}"
+    bodies, joints = ([each.name for each in parts] for parts in (mechanism.bodies, mechanism.joints))
+    for kind, names, known in (("body", corrections.bodies, bodies), ("joint", corrections.joints, joints)):
+        for name in names:
+            if name not in known:
+                raise UnknownName(owner, kind, name, known)
+    return dataclasses.replace(
+        mechanism,
+        bodies=tuple(_body(body, corrections.bodies.get(body.name)) for body in mechanism.bodies),
+        joints=tuple(_joint(joint, corrections.joints.get(joint.name)) for joint in mechanism.joints),
+    )
+
+
+def _body(body: Body, correction: BodyCorrection | None) -> Body:
+    if correction is None:
+        return body
+    return dataclasses.replace(body, **msgspec.structs.asdict(correction))
+
+
+def _joint(joint: Joint, correction: JointCorrection | None) -> Joint:
+    if correction is None:
+        return joint
+    changes: dict[str, Any] = {
+        name: value for name in ("damping", "load", "armature") if (value := getattr(correction, name)) is not None
+    }
+    if correction.coulomb is not None:
+        changes["friction"] = _friction(correction)
+    return dataclasses.replace(joint, **changes)
+
+
+def _friction(correction: JointCorrection) -> JointFriction | None:
+    if not correction.coulomb and not correction.static:
+        return None
+    return JointFriction(
+        coulomb=correction.coulomb or 0.0,
+        static=correction.static,
+        stribeck_velocity=correction.stribeck_velocity,
+        smoothing_velocity=correction.smoothing_velocity,
+    )

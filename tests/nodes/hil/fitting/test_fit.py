@@ -1,0 +1,168 @@
+"""`armswing hil fit`: a recording in, the corrected robot, verdict and page out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from nodes.cli.application import run
+from nodes.framework.messages import RobotState
+from nodes.framework.recording.writer import RecordingWriter
+from robots.corrections import read_corrections
+from robots.registry import build
+from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.identification.inertial_parameters import about_origin, is_consistent
+from sim_core.identification.regressor import Regressor
+from sim_core.identification.rigid_tree import rigid_tree
+from sim_core.mechanism.inertias import inertia_matrix
+from sim_core.mechanism.quantities import value_of
+
+ROBOT, RATE_HZ, SECONDS = "arm_4dof", 100.0, 16.0
+PLANTED = """
+robot = "arm_4dof"
+
+[bodies.link_9]
+mass = 3.0
+center_of_mass = [0.0, 0.05, 0.02]
+inertia = [0.02, 0.01, 0.02, 0.0, 0.0, 0.0]
+"""
+VISCOUS, COULOMB, SMOOTH = 0.4, 0.6, 0.05
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("ARMSWING_DOMAIN", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def write_recording(
+    path: Path, robot: str = ROBOT, moving: bool = True, effort: bool = True, metadata: dict[str, str] | None = None
+) -> None:
+    """A recording of a robot with other inertias and friction than the model's."""
+    Path("planted.toml").write_text(PLANTED)
+    mechanism = build(ROBOT, corrections="planted.toml")
+    names = [joint.name for joint in mechanism.moving_joints]
+    regressor = Regressor(rigid_tree(mechanism, names))
+    random, time = np.random.default_rng(1), np.arange(0.0, SECONDS, 1.0 / RATE_HZ)
+    q, v, a = np.zeros((3, len(time), len(names)))
+    for j in range(len(names) if moving else 0):
+        for w in random.uniform(0.8, 5.0, 5):
+            phase = random.uniform(0.0, 6.0)
+            q[:, j] += 0.8 / w * np.sin(w * time + phase)
+            v[:, j] += 0.8 * np.cos(w * time + phase)
+            a[:, j] -= 0.8 * w * np.sin(w * time + phase)
+    tau = regressor(q, v, a) @ regressor.pi + VISCOUS * v + COULOMB * np.tanh(v / SMOOTH)
+    tau += 0.1 * random.normal(size=tau.shape)
+    plan = {"sim": {"robot": robot, "parameters": {}}, "nodes": []}
+    about = {"robot": robot, "plan": msgspec.json.encode(plan).decode(), **(metadata or {})}
+    with RecordingWriter(path, about) as writer:
+        for seq, (t, positions, efforts) in enumerate(zip(time.tolist(), q.tolist(), tau.tolist(), strict=True), 1):
+            state = RobotState(timestamp=t, seq=seq, name=names, position=positions, velocity=[0.0] * len(names))
+            state.effort = efforts if effort else []
+            writer.write(f"{robot}/measured_state", state, t)
+
+
+def test_a_fit_writes_verdict_page_and_the_corrected_robot(capsys: pytest.CaptureFixture[str]) -> None:
+    write_recording(Path("measured.mcap"))
+    assert run(["hil", "fit", "measured.mcap", "--write", "out.toml", "--write", "out.urdf"]) == 0
+    assert "better: error on the held-out part" in capsys.readouterr().out
+    verdict = json.loads(Path("measured_fit/verdict.json").read_text())
+    assert verdict["outcome"] == "better"
+    assert {joint["how"] for joint in verdict["joints"]} == {"fitted"}
+    for joint in verdict["joints"]:
+        assert joint["after"] < 0.3
+        assert joint["after"] < joint["before"]
+        assert abs(joint["friction_after"]["viscous"] - VISCOUS) < 0.15
+        assert abs(joint["friction_after"]["coulomb"] - COULOMB) < 0.15
+    assert verdict["parameters"]
+    assert all(each["low"] <= each["value"] <= each["high"] for each in verdict["parameters"])
+    page = Path("measured_fit/index.html").read_text()
+    for joint in verdict["joints"]:
+        assert joint["name"] in page
+    assert len(list(Path("measured_fit/plots").glob("*.png"))) == 4
+    assert build("out.urdf").joints
+
+
+def test_the_corrected_robot_is_consistent_and_agrees_with_the_planted_one() -> None:
+    write_recording(Path("measured.mcap"))
+    run(["hil", "fit", "measured.mcap", "--write", "out.toml"])
+    found, planted, model = (
+        build(ROBOT, **given) for given in ({"corrections": "out.toml"}, {"corrections": "planted.toml"}, {})
+    )
+    for body in found.bodies:
+        pi = about_origin(value_of(body.mass), body.center_of_mass, inertia_matrix(body))
+        if value_of(body.mass):
+            assert is_consistent(pi), body.name
+    names = [joint.name for joint in model.moving_joints]
+    regressors = [Regressor(rigid_tree(each, names)) for each in (found, planted, model)]
+    q, v, a = np.random.default_rng(7).normal(size=(3, 50, 4))
+    ours, theirs, before = (each(q, v, a) @ each.pi for each in regressors)
+    assert np.abs(ours - theirs).max() < 0.2 * np.abs(before - theirs).max()
+    damping = [value_of(joint.damping) for joint in found.moving_joints]
+    np.testing.assert_allclose(damping, VISCOUS, atol=0.15)
+
+
+def test_friction_alone_leaves_the_inertias(capsys: pytest.CaptureFixture[str]) -> None:
+    write_recording(Path("measured.mcap"))
+    assert run(["hil", "fit", "measured.mcap", "--params", "friction", "--write", "out.toml", "--json"]) in (0, 3)
+    verdict = json.loads(capsys.readouterr().out)
+    assert verdict["inertias_fitted"] is False
+    assert not read_corrections(Path("out.toml")).bodies
+    assert set(read_corrections(Path("out.toml")).joints) == {joint["name"] for joint in verdict["joints"]}
+
+
+def test_an_imported_unit_that_is_unknown_is_fitted_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    note = msgspec.json.encode({"unknown_effort": ["joint_2"], "gain_sigma": {"joint_3": 0.1}}).decode()
+    write_recording(Path("measured.mcap"), metadata={"import": note})
+    run(["hil", "fit", "measured.mcap", "--json"])
+    verdict = json.loads(capsys.readouterr().out)
+    assert {joint["name"]: joint["how"] for joint in verdict["joints"]}["joint_2"] == "apart"
+    assert "joint_2" not in read_corrections(Path("measured_fit/corrections.toml")).joints
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("nothing.mcap", "no recording 'nothing.mcap'"),
+        ("measured.mcap --holdout 1.5", "--holdout 1.5: expected a share"),
+        ("measured.mcap --params mass", "--params mass: no such parameters; choose of inertia, friction"),
+        ("measured.mcap --write out.sdf", "the ending must be .toml or .urdf"),
+        ("measured.mcap --robot arm_6dof --output planted.toml", "is a file; expected a folder"),
+        ("measured.mcap --robot rotary_pendulum", "rotary_pendulum' has"),
+        ("still.mcap", "the joints move for 0 s; a fit needs at least 2 s of motion"),
+        ("silent.mcap", "has no efforts; a fit needs positions and efforts"),
+    ],
+)
+def test_bad_input_is_one_line(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_recording(Path("measured.mcap"))
+    write_recording(Path("still.mcap"), moving=False)
+    write_recording(Path("silent.mcap"), effort=False)
+    assert run(["hil", "fit", *line.split()]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_a_folder_of_others_is_not_written_to(capsys: pytest.CaptureFixture[str]) -> None:
+    write_recording(Path("measured.mcap"))
+    Path("measured_fit").mkdir()
+    Path("measured_fit/diary.txt").write_text("mine")
+    assert run(["hil", "fit", "measured.mcap"]) == 2
+    assert "diary.txt" in capsys.readouterr().err
+
+
+def test_corrections_name_a_body_that_the_robot_does_not_have_and_a_wrong_key() -> None:
+    Path("wrong.toml").write_text(PLANTED.replace("link_9", "link_99"))
+    with pytest.raises(UnknownName, match="link_99"):
+        build(ROBOT, corrections="wrong.toml")
+    Path("wrong.toml").write_text(PLANTED.replace("mass", "weight", 1))
+    with pytest.raises(InvalidRequest, match="weight"):
+        build(ROBOT, corrections="wrong.toml")
+    with pytest.raises(InvalidRequest, match="No such file"):
+        build(ROBOT, corrections="nothing.toml")
