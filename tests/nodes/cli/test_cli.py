@@ -93,6 +93,7 @@ def test_the_commands_are_those_of_the_design() -> None:
             "message list",
             "message show",
             "hil report",
+            "hil fit",
             "hil check",
             "hil processor",
             "replay",
