@@ -36,6 +36,7 @@ from robots.brachiation import acromonk, ricmonk
 from robots.charmie import mechanism as charmie
 from robots.corrections import read_corrections, with_corrections
 from robots.gibbon import mechanism as gibbon
+from robots.locking import positions_of, with_locked_joints
 from robots.parameters import ParameterInfo
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Mechanism
@@ -46,6 +47,7 @@ Builder = Callable[..., Mechanism]
 OWN_FILE = f"; one of your own is {files.FORM!r} or {files.MODEL_FORM!r}"
 PUSHABLE = "pushable"  # parameter of every robot: bodies on which a force can act from outside, "arm, hand"; "*": all
 CORRECTIONS = "corrections"  # parameter of every robot: a TOML file with other inertias and friction
+LOCKED = "locked"  # parameter of every robot: joints that are held at a position, "head_1=0.2, head_2"
 FILE = "file"  # name of the parameter that gives a robot's parameter file
 
 BUILTIN: dict[str, Builder] = {
@@ -189,9 +191,10 @@ def built_once() -> Iterator[None]:
 def build(name: str, **parameters: Any) -> Mechanism:
     """Build and validate the mechanism of a robot.
 
-    Every robot has the additional parameter `pushable`: names of bodies on which an external force can act, such as
-    "arm, hand", or "*" for all. Another one is `corrections`: a TOML file with other inertias of bodies and other
-    friction of joints, such as `armswing hil fit` writes.
+    Every robot has three additional parameters. `pushable`: names of bodies on which an external force can act, such as
+    "arm, hand", or "*" for all. `locked`: joints that are fixed at a position in rad or m, such as
+    "head_1=0.2, head_2", where a joint without a position is fixed at 0. `corrections`: a TOML file with other inertias
+    of bodies and other friction of joints, such as `armswing hil fit` writes.
 
     Raises UnknownName for an unknown robot or parameter, InvalidRequest for invalid values.
     """
@@ -217,6 +220,7 @@ def _build(name: str, parameters: dict[str, Any]) -> Mechanism:
     known, hints = inspect.signature(function).parameters, _hints(function)
     pushable = None if PUSHABLE in known else parameters.pop(PUSHABLE, None)
     corrections = None if CORRECTIONS in known else parameters.pop(CORRECTIONS, None)
+    locked = None if LOCKED in known else parameters.pop(LOCKED, None)
     for parameter in parameters:
         if parameter not in known:
             more = (
@@ -240,6 +244,8 @@ def _build(name: str, parameters: dict[str, Any]) -> Mechanism:
         )
     if corrections:
         mechanism = with_corrections(mechanism, read_corrections(Path(str(corrections))))
+    if locked is not None:
+        mechanism = with_locked_joints(mechanism, positions_of(locked, f"robot {name!r}"))
     if pushable is not None:
         bodies = [body.name for body in mechanism.bodies]
         chosen = bodies if pushable == "*" else [name.strip() for name in str(pushable).split(",") if name.strip()]

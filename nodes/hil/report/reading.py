@@ -14,12 +14,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from nodes.framework.plan.launch_plan import SimPlan
 from nodes.framework.recording.reader import Recording, read_recording, require_no_hole
 from nodes.framework.recording.sidecar import folders_of
 from nodes.hil.alignment.irregularities import old_samples, paused
 from nodes.hil.alignment.streams import Floats, Stream, StreamError, stream_of
 from nodes.hil.clocks.recorded import ClockNote, place
 from nodes.hil.prediction.recorded_commands import prediction
+from nodes.hil.prediction.short_predictions import predicted as short_predictions
 from nodes.hil.report.limits import Limits
 from nodes.hil.report.run_notes import guard_actions, run_notes
 from robots.files import located_if_there
@@ -89,6 +91,8 @@ class Case:
     held               one line about a guard that held the robot stopped at the end of the measured run; "" if no guard
                        did so
     stiffness          {joint: stiffness of its servo in N m/rad or N/m}
+    starts_measured    whether the predicted states start from measured ones, again and again, so that they show no
+                       delay and no exchanged channel
     """
 
     measured: Source
@@ -103,6 +107,7 @@ class Case:
     run: tuple[str, ...] = ()
     held: str = ""
     stiffness: Mapping[str, float] = field(default_factory=dict)
+    starts_measured: bool = False
 
 
 def read_case(
@@ -127,6 +132,8 @@ def read_case(
     for each in (first, other):
         require_no_hole(each, "reported on: the robot would be blamed for what is missing")
     measured = measured_topic or _topic(first, ("measured_state",) if second is None else ("measured_state", "state"))
+    if second is None and predicted_topic is None and first.topic_of_states() is None and _plan(first):
+        return _case_without_states(first, measured)
     predicted = predicted_topic or _topic(other, ("state",))
     if other is first and measured == predicted:
         raise StreamError(
@@ -157,6 +164,54 @@ def read_case(
         _held(first, f"{measured.rpartition('/')[0]}/state"),
         {actuator.joint: actuator.stiffness for actuator in actuators},
     )
+
+
+def _case_without_states(recording: Recording, measured: str) -> Case:
+    """Case of a recording with measured states alone, whose predicted states are simulated from the measured ones."""
+    sim = _plan(recording).get("sim", {})
+    robot = located_if_there(str(sim.get("robot", "")), *folders_of(recording.path))
+    source = _source(recording, measured)
+    source = replace(source, stream=_complete(source.stream))
+    try:
+        stream = short_predictions(source.stream, msgspec.convert({**sim, "robot": robot}, SimPlan))
+    except ValueError as error:
+        raise StreamError(str(error)) from None
+    described = recording.description
+    return Case(
+        source,
+        Source(str(recording.path), f"{measured.rpartition('/')[0]}/state", stream, recording.truncated),
+        robot,
+        sim.get("parameters", {}),
+        frozenset(joint.name for joint in described.joints if joint.unit == "m") if described else frozenset(),
+        same_efforts=False,
+        is_timed=False,
+        hold_s=0.0,  # the efforts were measured at the stamps
+        limits={},
+        run=stream.notes,
+        starts_measured=True,
+    )
+
+
+def _complete(stream: Stream) -> Stream:
+    """The samples in which no value is missing; without velocities, with the derivatives of the positions.
+
+    Raises StreamError if fewer than two samples are left.
+    """
+    notes, velocity = list(stream.notes), stream.velocity
+    if velocity is None or np.isnan(velocity).all(axis=0).any():
+        velocity = np.gradient(stream.position, stream.time, axis=0)
+        notes.append("velocities are derivatives of the positions")
+    values = [stream.position, velocity, *([] if stream.effort is None else [stream.effort])]
+    known = np.logical_and.reduce([np.isfinite(each).all(axis=1) for each in values])
+    if known.sum() < 2:
+        lacking = [name for k, name in enumerate(stream.names) if any(np.isnan(each[:, k]).all() for each in values)]
+        raise StreamError(
+            f"the measurement has no sample with all positions and efforts; {', '.join(lacking)} lack some"
+        )
+    if left_out := int((~known).sum()):
+        notes.append(f"{left_out} samples without a position, velocity or effort are left out")
+    effort = None if stream.effort is None else stream.effort[known]
+    return Stream(stream.time[known], stream.names, stream.position[known], velocity[known], effort, tuple(notes))
 
 
 def _held(recording: Recording, state: str) -> str:

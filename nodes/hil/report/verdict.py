@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from nodes.framework.messages import Outcome
-from nodes.hil.alignment.comparison import Comparison, JointComparison, compare, no_irregularity
+from nodes.hil.alignment.comparison import MAX_DELAY_S, Comparison, JointComparison, compare, no_irregularity
 from nodes.hil.alignment.missing import missing_states
 from nodes.hil.alignment.noise import white_noise
 from nodes.hil.alignment.streams import Floats, Gap, Stream, aligned
@@ -109,16 +109,21 @@ class Compared:
 
         irregularities = case.measured.irregularities
         measured, predicted = case.measured.stream, case.predicted.stream
-        gross, straight = straightened(measured, predicted)
+        gross, straight = ([], measured) if case.starts_measured else straightened(measured, predicted)
         self.comparison: Comparison = compare(
             measured,
             predicted,
+            max_delay_s=0.0 if case.starts_measured else MAX_DELAY_S,
             irregular_s=no_irregularity if irregularities is None else irregularities.irregular_s,
             straight=straight,
         )
         dead = [joint.name for joint in self.comparison.joints if joint.dead]
         delay_s, time_sigma_s = self.comparison.delay_s, math.hypot(sigma, self.comparison.delay_uncertainty_s)
-        single, true = single_errors(straight, predicted, delay_s, case.stiffness, dead, time_sigma_s)
+        single, true = (
+            ([], measured)
+            if case.starts_measured
+            else single_errors(straight, predicted, delay_s, case.stiffness, dead, time_sigma_s)
+        )
         errors = [*gross, *single]
         self.explanation = _explanation(case, true, self.comparison, errors)
         irregular = None if irregularities is None else irregularities.at(self.comparison.pairs.time)

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from nodes.cli.application import run
+from nodes.research.maps.kept_runs import KeptRuns, KeptRunsError
 from nodes.research.sweeps.boundary import PROBES, Probe
 from nodes.research.sweeps.cells import Row, values_text
 from nodes.research.sweeps.checked_lines import append, encode_line, end_of_lines, read_lines
 from nodes.research.sweeps.design import Sweep, SweepError
 from nodes.research.sweeps.journal import JOURNAL, MARKER, Journal, claim, read_rows, read_sweep
-from nodes.research.maps.kept_runs import KeptRuns, KeptRunsError
 from nodes.research.workers import Loss, Pool
 from sim_core.support.shown import printable
 from tests.nodes.research.sweeps.conftest import rows_of

@@ -1,0 +1,87 @@
+"""Reports on recordings that have measured states alone: the model is simulated from the measured states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from armswing import Simulation, assemble, build
+from nodes.framework.plan.launch_plan import SimPlan
+from nodes.framework.simulation.description import describe
+from nodes.hil.alignment.streams import Stream, StreamError
+from nodes.hil.logs.columns import read_columns
+from nodes.hil.logs.importing import import_log, write_recording
+from nodes.hil.logs.tables import Table
+from nodes.hil.prediction.short_predictions import predicted
+from nodes.hil.report.limits import Limits
+from nodes.hil.report.reading import read_case
+from nodes.hil.report.verdict import Compared
+
+NAMES = ("arm_1", "tail", "arm_2")
+PLAN = SimPlan(robot="ricmonk")
+
+
+def swing(seconds: float = 2.0, **parameters: float) -> Stream:
+    """A swing of the simulated RicMonk with both motors, sampled at 200 Hz."""
+    simulation = Simulation(assemble(build("ricmonk", tail_deg=30.0, **parameters)), step_s=1e-3)
+    rows = []
+
+    def efforts(t: float) -> list[float]:
+        return [1.0 * np.sin(7.0 * t), 0.4 * np.cos(9.0 * t)]
+
+    for step in range(round(seconds * 1e3)):
+        t = step * 1e-3
+        if step % 5 == 0:
+            q, v, _ = simulation.joints()
+            rows.append([t, *q, *v, 0.0, *efforts(t)])
+        simulation.set_effort(efforts(t + 5e-4))
+        simulation.step()
+    table = np.array(rows)
+    return Stream(table[:, 0], NAMES, table[:, 1:4], table[:, 4:7], table[:, 7:10])
+
+
+def test_short_predictions_of_the_models_own_motion_return_to_it() -> None:
+    measured = swing()
+    found = predicted(measured, PLAN)
+    # efforts are linear between the samples, so that the error is of second order in their distance
+    assert np.abs(found.position - measured.position).max() < 5e-4
+
+
+def test_each_prediction_starts_at_the_measured_state() -> None:
+    measured = swing()
+    off = Stream(measured.time, NAMES, measured.position, measured.velocity, 0.0 * measured.position)
+    error = np.abs(predicted(off, PLAN, horizon_s=0.1).position - measured.position).max(axis=1)
+    starts = error[::20]
+    np.testing.assert_array_equal(starts[1:] > 0.0, True)  # the end of the prediction before
+    np.testing.assert_array_less(error[1::20], 0.1 * error.max())
+
+
+def test_a_prediction_needs_every_joint_of_the_model() -> None:
+    with pytest.raises(StreamError, match="'arm_2' of the model is not measured"):
+        predicted(swing().only(["arm_1", "tail"]), PLAN)
+    with pytest.raises(StreamError, match="loops"):
+        predicted(swing(), SimPlan(robot="charmie", parameters={"loops": "closed"}))
+
+
+def test_a_report_on_an_imported_log_names_the_mass_and_friction_that_the_model_lacks(tmp_path: Path) -> None:
+    measured = swing(4.0, arm_2_damping=0.05)
+    assert measured.velocity is not None
+    assert measured.effort is not None
+    columns = {"t": measured.time}
+    lines = ['robot = "ricmonk"', "[time]", 'column = "t"']
+    for k, name in enumerate(NAMES):
+        columns |= {f"q{k}": measured.position[:, k], f"v{k}": measured.velocity[:, k], f"e{k}": measured.effort[:, k]}
+        lines += [f"[joints.{name}]", f'position = "q{k}"', f'velocity = "v{k}"']
+        lines += [f'effort = "e{k}"'] if k else []
+    columns["q1"] = np.where(np.arange(len(measured.time)) == 50, np.nan, columns["q1"])
+    (tmp_path / "columns.toml").write_text("\n".join(lines))
+    log = import_log([Table("log", columns)], read_columns(tmp_path / "columns.toml"))
+    write_recording(log, describe(log.mechanism, 1e-3, (), ""), tmp_path / "log.mcap")
+    case = read_case(tmp_path / "log.mcap", None)
+    verdict = Compared(case, Limits()).verdict
+    assert verdict.delay_s == 0.0
+    assert "1 samples without a position, velocity or effort are left out" in verdict.measured.notes
+    found = {(hint.kind, hint.of): hint.value for hint in verdict.hints.causes}
+    assert found["friction", "arm_2"] == pytest.approx(0.05, rel=0.05)
