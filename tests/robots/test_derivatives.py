@@ -15,6 +15,7 @@ from sim_core.mechanism import Actuator, Mechanism
 from sim_core.system import assemble
 
 RELATIVE = 1e-10  # of the largest entry
+ZERO = 1e-6  # largest entry of a matrix that is 0 but for rounding
 TREES, STATES = 60, 100
 SAMPLED_TREES, SAMPLED_STATES = 6, 5
 
@@ -68,7 +69,7 @@ def worst_miss(mechanism: Mechanism, in_pinocchio: Any, states: int) -> float:
             (found.a_v, theirs.data.ddq_dv[places]),
             (found.a_u, by_effort @ found.f_u),
         )
-        worst = max(worst, *(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs))
+        worst = max(worst, *(float(np.abs(a - b).max() / max(np.abs(b).max(), ZERO)) for a, b in pairs))
     return worst
 
 
