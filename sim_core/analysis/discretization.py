@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sim_core.analysis.turning import ended, moved, moved_acceleration, started, turnings_of, within_step
 from sim_core.derivatives import Derivatives
 from sim_core.errors import InvalidRequest
 from sim_core.integrators.steppers import Stepper, stepper_named
@@ -22,7 +23,12 @@ STEPPERS = ("rk4", "dopri5", "semi_implicit", "implicit_midpoint")
 
 
 class Step(NamedTuple):
-    """One step x+ (2 n_q,) of x = (q, v), and its derivatives (2 n_q, 2 n_q) by x and (2 n_q, n_u) by the inputs u."""
+    """One step x+ (2 n_q,) of x = (q, v), and its derivatives (2 n_q, 2 n_q) by x and (2 n_q, n_u) by the inputs u.
+
+    The rotation coordinates of spherical and free joints in x+ are those of the rotation within the step. Their
+    derivatives are those of deviations from the orientation after the step, by deviations from that before it: a
+    rotation vector in the child's axes, and its rate.
+    """
 
     x: Array
     by_x: Array
@@ -51,11 +57,6 @@ def step_derivatives(
         raise InvalidRequest(
             f"stepper {stepper.name!r} keeps a memory or chooses its steps, so that a step has no derivative by the "
             f"state alone; linearize with {', '.join(STEPPERS)}"
-        )
-    if system.mechanism.oriented_joints:
-        raise InvalidRequest(
-            f"{system.mechanism.name!r} has spherical or free joints, whose coordinates begin anew at each step; "
-            "linearize without step_s"
         )
     feedback = _feedback(system, stepper, stabilizer, step_s)
     sim = Simulation(system, step_s=step_s, stepper=stepper, stabilizer=stabilizer)
@@ -87,7 +88,8 @@ class _Chain:
 
     def __init__(self, system: System, state: State, h: float, feedback: Feedback) -> None:
         self.system, self.state, self.h, self.feedback = system, state, h, feedback
-        self.n, self.n_u = system.n_q, system.n_u
+        self.n, self.n_u, self.turnings = system.n_q, system.n_u, turnings_of(system)
+        self.begin = started(self.turnings, state.v)
         self.t0 = state.tick * h
         self.mode = state.constraint_mode if state.constraint_mode >= 0 else None
         Phi, Phidot = system.residual(self.t0, state.q, state.v, state.p, self.mode, state.u)
@@ -119,23 +121,29 @@ class _Chain:
             by_start = at.a_U @ self.U_x
         else:
             by_x = by_x + at.a_U @ self._law_by_x(at)
+        if self.turnings:
+            by_start = by_start + by_x @ moved(self.turnings, q, v) - moved_acceleration(self.turnings, q, v, at.a)
         return at.a, by_x, by_start, at.a_u
 
     def step(self, stepper: Stepper, after: State) -> Step:
         """The step with its derivatives; `after` is the state after it."""
-        x = np.concatenate([after.q, after.v])
+        q, v = within_step(self.turnings, self.state, after)
         if stepper.name == "semi_implicit":
-            return Step(x, *self._semi_implicit())
-        if stepper.name == "implicit_midpoint":
-            return Step(x, *self._midpoint((after.v - self.state.v) / self.h))
-        assert stepper.tableau is not None
-        return Step(x, *self._explicit(*stepper.tableau.arrays()))
+            by_x, by_u = self._semi_implicit()
+        elif stepper.name == "implicit_midpoint":
+            by_x, by_u = self._midpoint((v - self.state.v) / self.h)
+        else:
+            assert stepper.tableau is not None
+            by_x, by_u = self._explicit(*stepper.tableau.arrays())
+        by_x = by_x + moved(self.turnings, q, v)
+        of_x, of_u = (ended(self.turnings, q, v, after.v, by) for by in (by_x, by_u))
+        return Step(np.concatenate([q, after.v]), of_x, of_u)
 
     def _semi_implicit(self) -> tuple[Array, Array]:
         h, n = self.h, self.n
         _, by_x, by_start, by_u = self.acceleration(self.t0, self.state.q, self.state.v)
-        v_x = np.hstack([np.zeros((n, n)), np.eye(n)]) + h * (by_x + by_start)
-        q_x = np.hstack([np.eye(n), np.zeros((n, n))]) + h * v_x
+        v_x = self.begin[n:] + h * (by_x @ self.begin + by_start)
+        q_x = self.begin[:n] + h * v_x
         return np.vstack([q_x, v_x]), np.vstack([h * h * by_u, h * by_u])
 
     def _midpoint(self, a: Array) -> tuple[Array, Array]:
@@ -145,23 +153,23 @@ class _Chain:
         _, by_x, by_start, by_u = self.acceleration(self.t0 + 0.5 * h, q, v)
         of_q, of_v = by_x[:, :n], by_x[:, n:]
         left = np.eye(n) - 0.25 * h * h * of_q - 0.5 * h * of_v
-        a_x = np.linalg.solve(left, np.hstack([of_q, 0.5 * h * of_q + of_v]) + by_start)
+        a_x = np.linalg.solve(left, np.hstack([of_q, 0.5 * h * of_q + of_v]) @ self.begin + by_start)
         a_u = np.linalg.solve(left, by_u)
-        v_x = np.hstack([np.zeros((n, n)), np.eye(n)]) + h * a_x
-        q_x = np.hstack([np.eye(n), h * np.eye(n)]) + 0.5 * h * h * a_x
+        v_x = self.begin[n:] + h * a_x
+        q_x = self.begin[:n] + h * self.begin[n:] + 0.5 * h * h * a_x
         return np.vstack([q_x, v_x]), np.vstack([0.5 * h * h * a_u, h * a_u])
 
     def _explicit(self, A: Array, b: Array, c: Array) -> tuple[Array, Array]:
-        n, n_u, h, one = self.n, self.n_u, self.h, np.eye(2 * self.n)
+        n, n_u, h = self.n, self.n_u, self.h
         start = np.concatenate([self.state.q, self.state.v])
         rates, by_x, by_u = list[Array](), list[Array](), list[Array]()
         for i in range(len(b)):
             x = start + h * sum((A[i, j] * rates[j] for j in range(i)), np.zeros(2 * n))
-            x_x = one + h * sum((A[i, j] * by_x[j] for j in range(i)), np.zeros((2 * n, 2 * n)))
+            x_x = self.begin + h * sum((A[i, j] * by_x[j] for j in range(i)), np.zeros((2 * n, 2 * n)))
             x_u = h * sum((A[i, j] * by_u[j] for j in range(i)), np.zeros((2 * n, n_u)))
             a, of_x, of_start, of_u = self.acceleration(self.t0 + c[i] * h, x[:n], x[n:])
             rates.append(np.concatenate([x[n:], a]))
             by_x.append(np.vstack([x_x[n:], of_x @ x_x + of_start]))
             by_u.append(np.vstack([x_u[n:], of_x @ x_u + of_u]))
-        total_x = one + h * sum(b[i] * by_x[i] for i in range(len(b)))
+        total_x = self.begin + h * sum(b[i] * by_x[i] for i in range(len(b)))
         return total_x, h * sum((b[i] * by_u[i] for i in range(len(b))), np.zeros((2 * n, n_u)))

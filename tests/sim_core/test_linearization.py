@@ -12,9 +12,18 @@ import pytest
 from robots.registry import build
 from sim_core.analysis.discretization import STEPPERS, step_derivatives
 from sim_core.analysis.linearization import closed, linearize, operating_point
+from sim_core.analysis.turning import Turning, turnings_of
 from sim_core.errors import InvalidRequest, UnknownName
-from sim_core.mechanism import Actuator, Body, Joint, JointFriction, Mechanism, PrescribedMotion, Y
+from sim_core.mechanism import Actuator, Body, Distance, Joint, JointFriction, Mechanism, PrescribedMotion, Y
 from sim_core.simulation import Simulation
+from sim_core.spatial import (
+    angular_velocity_of_step,
+    conjugate,
+    quaternion_of_step,
+    quaternion_product,
+    rates_of_step,
+    step_of_quaternion,
+)
 from sim_core.state import State
 from sim_core.system import System, assemble
 
@@ -122,6 +131,82 @@ def test_the_discrete_model_is_the_derivative_of_the_step_that_a_simulation_take
     assert np.abs(by_u - step.by_u).max(initial=0.0) <= 1e-9
 
 
+def tumbling() -> System:
+    """A free body with another one on a spherical joint, with damping, and a third one on a hinge with a motor.
+
+    A constraint, which is closed in the first steps, holds the third body at a distance from the ground.
+    """
+    inertia, center = (0.02, 0.03, 0.04, 0.004, 0.0, 0.0), (0.1, 0.2, 0.3)
+    ball = {"parent_point": (0.2, 0.0, 0.1), "damping": 0.05, "quaternion": (0.8, 0.6, 0.0, 0.0)}
+    return assemble(
+        Mechanism(
+            name="tumbling",
+            coordinates="joint",
+            bodies=tuple(Body(name=name, mass=1.0, inertia=inertia, center_of_mass=center) for name in "abc"),
+            joints=(
+                Joint(name="base", kind="free", child="a", quaternion=(0.6, 0.0, 0.8, 0.0)),
+                Joint(name="ball", kind="spherical", parent="a", child="b", **ball),
+                Joint(name="hinge", parent="b", child="c", parent_point=(0.0, 0.3, 0.0)),
+            ),
+            constraints=(
+                Distance(name="rod", body_a="c", point_a=center, body_b="ground", point_b=(0, 0, 0), length=0.7),
+            ),
+            actuators=(Actuator(name="motor", joint="hinge"),),
+            open_start=True,
+            initial_q=(0.1, 0.2, 0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.4),
+            initial_v=(1.0, -2.0, 0.5, 3.0, -4.0, 5.0, 2.0, -6.0, 1.0, 3.0),
+        )
+    )
+
+
+def chart(turnings: list[Turning], of: State, q: Array, v: Array, p: Array) -> Array:
+    """Deviations (2 n_q,) of a state q, v, p from the state `of`: rotation coordinates of joints begin there."""
+    q, v = q.copy(), v.copy()
+    for block, first in turnings:
+        before, after = of.p[first : first + 4], p[first : first + 4]
+        q[block] = step_of_quaternion(quaternion_product(np.array(conjugate(before.tolist())), after))
+        v[block] = rates_of_step(q[block], v[block])
+    return np.concatenate([q, v])
+
+
+@pytest.mark.parametrize("stabilizer", ["none", "sampled_fuzzy", "baumgarte"])
+@pytest.mark.parametrize("stepper", STEPPERS)
+@pytest.mark.filterwarnings("ignore:stabilizer 'baumgarte' is stable")
+def test_the_discrete_model_of_spherical_and_free_joints_is_the_derivative_of_the_step(
+    stepper: str, stabilizer: str
+) -> None:
+    """Deviations are rotation vectors from the orientations of the undisturbed motion, before and after the step."""
+    system = tumbling()
+    turnings, h, n = turnings_of(system), 2e-3, system.n_q
+    closing = Simulation(system)
+    closing.step(200)
+    state = dataclasses.replace(closing.snapshot(), tick=0, u=np.array([0.3]))
+    sim = Simulation(system, step_s=h, stepper=stepper, stabilizer=stabilizer)
+    step = step_derivatives(system, state, h, stepper, stabilizer)
+
+    def after(x: Array, u: Array) -> State:
+        q, v, p = x[:n].copy(), x[n:].copy(), state.p.copy()
+        for block, first in turnings:
+            p[first : first + 4] = quaternion_product(state.p[first : first + 4], quaternion_of_step(q[block]))
+            v[block] = angular_velocity_of_step(q[block], v[block])
+            q[block] = 0.0
+        sim.restore(dataclasses.replace(state, q=q, v=v, u=u, p=p, guards=np.zeros(0), ledger=np.zeros(0)))
+        sim.step()
+        return sim.snapshot()
+
+    start = np.concatenate([state.q, state.v])
+    undisturbed = after(start, state.u)
+
+    def deviation(x: Array, u: Array) -> Array:
+        found = after(x, u)
+        return chart(turnings, undisturbed, found.q, found.v, found.p)
+
+    by_x = differences(lambda x: deviation(x, state.u), start, 2e-3)
+    by_u = differences(lambda u: deviation(start, u), state.u, 1e-2)
+    assert np.abs(by_x - step.by_x).max() <= 1e-9 * np.abs(by_x).max()
+    assert np.abs(by_u - step.by_u).max() <= 1e-9
+
+
 def test_a_pendulum_has_the_poles_frequency_and_damping_of_its_closed_form() -> None:
     system = assemble(pendulum(joint={"damping": 0.3}))
     found = linearize(system, outputs=["hinge", "hinge.velocity"])
@@ -143,6 +228,14 @@ def test_a_discrete_pole_is_the_continuous_pole_of_its_motion() -> None:
     system = assemble(pendulum())
     slow, fast = linearize(system).poles()[0], linearize(system, step_s=1e-3).poles()[0]
     assert fast.frequency == pytest.approx(slow.frequency, rel=1e-9)  # rk4
+
+
+def test_the_discrete_poles_of_a_hanging_ball_joint_are_the_continuous_ones_of_its_motion() -> None:
+    ball = Joint(name="ball", kind="spherical", child="rod", damping=0.2)
+    changed = {"joints": (ball,), "actuators": (), "initial_q": (0.0,) * 3, "initial_v": (0.0,) * 3}
+    system = assemble(dataclasses.replace(pendulum(), **changed))
+    expected, found = (linearize(system, step_s=step_s).poles() for step_s in (None, 1e-3))
+    assert [pole.value for pole in found] == pytest.approx([pole.value for pole in expected], rel=1e-9, abs=1e-9)
 
 
 def test_an_operating_point_holds_the_robot_and_shows_what_only_stresses_its_loops() -> None:
