@@ -15,13 +15,13 @@ import numpy as np
 from sim_core.identification.base_parameters import BaseParameters
 from sim_core.identification.friction import COLUMNS, friction_columns, speed_scales
 from sim_core.identification.regressor import Regressor
-from sim_core.identification.signals import Sampled, low_pass, motion_of, moves
+from sim_core.identification.signals import Sampled, low_pass, motion_of
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 N_FRICTION = len(COLUMNS)
 LEFT_OUT, HELD_OUT = -2, -1  # in place of the number of a block
-OVERSAMPLING, LEAST_HZ = 10.0, 50.0  # samples per period of the highest cutoff, and least rate of the rows
+OVERSAMPLING, LEAST_HZ = 5.0, 50.0  # samples per period of the highest cutoff, and least rate of the rows
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class Sums:
     yy: Array
     count: Array
 
-    def errors(self, z: Array) -> Array:
-        """Sum of squared errors (n_blocks, n_q) of the unknowns z (n_q, k) of the joints' rows."""
-        quadratic = np.einsum("bjkl,jk,jl->bj", self.AA, z, z)
-        return np.asarray(self.yy - 2.0 * np.einsum("bjk,jk->bj", self.Ay, z) + quadratic)
+    def errors(self, z: Array, block: int) -> Array:
+        """Sum of squared errors (n_q,) of a block, for the unknowns z (n_q, k) of the joints' rows."""
+        predicted = np.sum((self.AA[block] @ z[:, :, None])[:, :, 0] * z, axis=1)
+        return np.asarray(self.yy[block] - 2.0 * np.sum(self.Ay[block] * z, axis=1) + predicted)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def rows_of(
     parts = [part for recording in recordings for part in recording]
     steps = [max(1, int(part.rate_hz / max(OVERSAMPLING * highest, LEAST_HZ))) for part in parts]
     thinned = iter(steps)
-    moving = [[moves(part)[:: next(thinned)] for part in recording] for recording in recordings]
+    moving = [[part.moving[:: next(thinned)] for part in recording] for recording in recordings]
     block = np.concatenate([number for each in moving for number in _blocks(each, split)])
     scales = speed_scales(np.concatenate([motion_of(part, highest)[1] for part in parts]))
     found = [
@@ -108,10 +108,11 @@ def _rows_of_part(
     raw = np.empty((count, n_q, len(base.columns) + N_FRICTION))
     for cutoff in np.unique(cutoffs_hz):  # ascending: the last motion is that of the highest cutoff
         q, v, a = (x[::step] for x in motion_of(part, float(cutoff)))
-        Y = regressor(q, v, a)
-        columns = friction_columns(v, a, Y @ pi, scales)
-        rows = cutoffs_hz == cutoff
-        raw[:, rows] = np.concatenate([Y[:, rows][:, :, base.columns], columns[:, rows]], axis=2)
+        Y = regressor(q, v, a, base.columns)
+        rows = np.flatnonzero(cutoffs_hz == cutoff)
+        n_b = len(base.columns)
+        raw[:, rows, :n_b] = Y[:, rows]
+        raw[:, rows, n_b:] = friction_columns(v, a, Y @ (base.B @ pi), scales)[:, rows]
     filtered, smooth = _filtered(raw, part, cutoffs_hz, step)
     return raw, filtered, part.effort[::step], smooth, part.time[::step], q, v, a
 

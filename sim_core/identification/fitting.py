@@ -44,6 +44,7 @@ LEAST_MOVING_S = 2.0
 FACTOR = (
     4.0  # between the sizes of the model's efforts in a joint and in the median joint, for which it is fitted apart
 )
+CUTOFF_LOSS = 0.01  # relative mean squared error per joint that a lower cutoff may cost
 CUTOFF_GAIN = 0.1  # relative gain of a joint's error, from which on it has a cutoff of its own
 FRICTION_GAIN, FRICTION_T = 0.03, 3.0  # relative gain and its t-value, from which on an extra friction column is used
 
@@ -262,8 +263,8 @@ class _Fitter:
     def _cutoffs(self) -> Array:
         """Cutoffs (n_q,) of least cross-validated error of fits of each joint alone.
 
-        One cutoff for all joints has the least geometric mean of the errors, which a single block with another motion
-        does not decide. A joint has another cutoff if the gain is beyond chance.
+        The cutoff of all joints is the lowest whose geometric mean of the errors differs from the least by chance only;
+        a single block with another motion does not decide it. A joint has another cutoff if the gain is beyond chance.
         """
         rate = min(part.rate_hz for parts in self.parts for part in parts)
         candidates = [cutoff for cutoff in CUTOFFS_HZ if cutoff < rate / 4.0] or [rate / 5.0]
@@ -277,9 +278,10 @@ class _Fitter:
                     alone = regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j]
                     error[:, j] = alone / _variance(rows, j)
             errors.append(error)
-        each = np.log(np.array(errors)).mean(axis=1)  # (candidates, n_q)
+        logarithms = np.log(np.array(errors))  # (candidates, blocks, n_q)
+        each = logarithms.mean(axis=1)
         explained = np.exp(each.min(axis=0)) < EXPLAINED
-        common = int(np.argmin(each[:, explained].sum(axis=1)))
+        common = _lowest_within_chance(logarithms[:, :, explained])
         found = np.full(n_q, candidates[common])
         for j, own in enumerate(np.argmin(each, axis=0)):
             if is_gain(errors[common][:, j], errors[own][:, j], least=CUTOFF_GAIN):
@@ -404,6 +406,17 @@ def _reweighted(regression: Regression, joints: list[int]) -> Regression:
     weights = regression.weights.copy()
     weights[joints] = 1.0 / error[joints]
     return Regression(regression.prior, regression.fitted, regression.raw, weights)
+
+
+def _lowest_within_chance(errors: Array) -> int:
+    """First candidate whose mean error exceeds the least by at most CUTOFF_LOSS, and by chance only.
+
+    errors  (candidates, blocks, joints) logarithms of mean squared errors
+    """
+    whole = errors.sum(axis=2)
+    excess = whole - whole[np.argmin(whole.mean(axis=1))]
+    chance = np.std(excess, axis=1, ddof=1) / np.sqrt(errors.shape[1])
+    return int(np.flatnonzero(excess.mean(axis=1) <= np.minimum(chance, CUTOFF_LOSS * errors.shape[2]))[0])
 
 
 def _unexplained(rows: Rows, regression: Regression, joints: list[int]) -> dict[int, str]:

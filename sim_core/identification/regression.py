@@ -149,14 +149,15 @@ class Regression:
         friction = x[self.n_b :].reshape(self.n_q, N_FRICTION)
         return np.concatenate([np.tile(x[: self.n_b], (self.n_q, 1)), friction], axis=1)
 
-    def errors(self, x: Array) -> Array:
-        """Mean squared error (n_blocks + 1, n_q) of the rows as recorded; the last row is that of the held-out part."""
-        return np.maximum(self.raw.errors(self.rows(x)), 0.0) / np.maximum(self.raw.count, 1.0)
+    def errors(self, x: Array, block: int) -> Array:
+        """Mean squared error (n_q,) of the rows of a block, as recorded."""
+        squares = np.maximum(self.raw.errors(self.rows(x), block), 0.0)
+        return np.asarray(squares / np.maximum(self.raw.count[block], 1.0))
 
     def validated(self, joints: Sequence[int], weight: float, free: Mask, start: Array | None = None) -> Array:
         """Mean squared error (n_blocks, n_q) of each block by a fit of the other blocks."""
         return np.stack(
-            [self.errors(self.solve(joints, weight, free, start, without=block))[block] for block in self.blocks]
+            [self.errors(self.solve(joints, weight, free, start, without=block), block) for block in self.blocks]
         )
 
 

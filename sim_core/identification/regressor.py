@@ -69,8 +69,11 @@ class Regressor:
         p = np.repeat(self._p[:, None], LANES, axis=1)
         return BoundKernel(library.addresses["regressor"], [q, v, a, p], [Y], library)
 
-    def __call__(self, q: Any, v: Any, a: Any) -> Array:
-        """Y (n, n_q, n_pi) at n samples of coordinates q, velocities v and accelerations a, (n, n_q) each."""
+    def __call__(self, q: Any, v: Any, a: Any, columns: Array | None = None) -> Array:
+        """Y (n, n_q, n_pi) at n samples of coordinates q, velocities v and accelerations a, (n, n_q) each.
+
+        columns  indices of the columns of Y that are returned, by default all
+        """
         n_q, n_pi = len(self.joints), len(self.parameters)
         motion = [np.atleast_2d(as_array(self.mechanism.name, *pair)) for pair in (("q", q), ("v", v), ("a", a))]
         for name, array in zip("qva", motion, strict=True):
@@ -82,13 +85,14 @@ class Regressor:
         count = len(motion[0])
         inputs, out = [np.zeros((n_q, LANES)) for _ in motion], np.zeros((n_pi, n_q, LANES))
         call = self.bind_lanes(inputs[0], inputs[1], inputs[2], out)
-        Y = np.empty((count, n_q, n_pi))
+        kept = np.arange(n_pi) if columns is None else columns
+        Y = np.empty((count, n_q, len(kept)))
         for begin in range(0, count, LANES):
             samples = np.minimum(np.arange(begin, begin + LANES), count - 1)
             for array, into in zip(motion, inputs, strict=True):
                 into[:] = array[samples].T
             call()
-            Y[begin : begin + LANES] = out.T[: count - begin]
+            Y[begin : begin + LANES] = out[kept].T[: count - begin]
         return Y
 
 

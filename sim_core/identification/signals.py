@@ -6,7 +6,7 @@ A recording is filtered as a whole, before parts of it are cut out: a filter nee
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,7 @@ ORDER = 4  # of the Butterworth filter, run forwards and backwards
 GAP_STEPS, GAP_S = 10, 0.1  # a recording is split at pauses longer than both
 LEAST_SAMPLES = 50  # of a part between two gaps that is used
 RESTS = 0.05  # a joint stands still below this share of its root-mean-square speed
+CALM_HZ = 2.0  # cutoff of the positions by which a joint is seen to move
 CALM_S = 0.25  # pauses that are shorter count as motion
 
 
@@ -48,6 +49,15 @@ class Sampled:
     time: Array
     q: Array
     effort: Array
+
+    @cached_property
+    def moving(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """(n,) whether any joint moves. Shorter pauses than CALM_S, such as those at a reversal, count as motion."""
+        v = motion_of(self, CALM_HZ)[1]
+        rms = np.sqrt(np.mean(v**2, axis=0))
+        fast = (np.abs(v) > RESTS * np.maximum(rms, 1e-6)).any(axis=1)
+        width = max(1, int(CALM_S * self.rate_hz))
+        return np.convolve(fast, np.ones(2 * width + 1), mode="same") > 0
 
 
 def sampled(recorded: Recorded) -> list[Sampled]:
@@ -99,12 +109,3 @@ def motion_of(part: Sampled, cutoff_hz: float) -> tuple[Array, Array, Array]:
     q = low_pass(part.q, cutoff_hz, part.rate_hz)
     v = np.gradient(q, 1.0 / part.rate_hz, axis=0)
     return q, v, np.gradient(v, 1.0 / part.rate_hz, axis=0)
-
-
-def moves(part: Sampled, cutoff_hz: float = 2.0) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """(n,) whether any joint moves. Shorter pauses than CALM_S, such as those at a reversal, count as motion."""
-    v = motion_of(part, cutoff_hz)[1]
-    rms = np.sqrt(np.mean(v**2, axis=0))
-    fast = (np.abs(v) > RESTS * np.maximum(rms, 1e-6)).any(axis=1)
-    width = max(1, int(CALM_S * part.rate_hz))
-    return np.convolve(fast, np.ones(2 * width + 1), mode="same") > 0
