@@ -16,7 +16,7 @@ from sim_core.system import assemble
 from viewer.scene.bodies import Skeleton
 from viewer.scene.projection import PoseBounds
 
-SPATIAL = {"rotary_pendulum", "arm_2dof", "arm_4dof", "arm_6dof", "charmie"}
+SPATIAL = {"rotary_pendulum", "arm_2dof", "arm_4dof", "arm_6dof", "charmie", "acromonk", "ricmonk"}  # have depth
 PLANAR = sorted(BUILTIN.keys() - SPATIAL)
 UPRIGHT = math.pi
 
