@@ -5,6 +5,7 @@ The kernels of derivatives are compiled when they are first asked for, and cache
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,9 +26,12 @@ WIDTHS = (2, 4, 8)
 class Derivatives(NamedTuple):
     """Accelerations a (n_q,), multipliers lam (n_r,) and their partial derivatives at a state.
 
+    The arrays of a Batch have one more axis, the first, for the systems.
+
     The equations of motion are M a + J' lam = f, J a = gamma - U. The derivatives of a are (n_q, n_q) by q and v,
     (n_q, n_u) by u, (n_q, n_q) by generalized forces tau that are added to f, and (n_q, n_r) by the stabilization U, in
-    the units of the accelerations by those of the argument; those of lam have n_r rows.
+    the units of the accelerations by those of the argument; those of lam have n_r rows. a_tau is the inverse of M in a
+    tree without rows.
 
     Phi_q   (n_h, n_q) derivative of the violations of the holonomic constraint rows
     rate_q  (n_r, n_q) derivative of the violation rates Phidot by q
@@ -48,6 +52,8 @@ class Derivatives(NamedTuple):
     lam_q: Array
     lam_v: Array
     lam_u: Array
+    lam_tau: Array
+    lam_U: Array
     Phi_q: Array
     rate_q: Array
     rate_v: Array
@@ -63,19 +69,22 @@ def widths_of(n_columns: int) -> list[int]:
 
 
 class DerivativeKernels:
-    """The compiled kernels of a system's derivatives.
+    """The compiled kernels of a system's derivatives, for `lanes` copies of the system at once.
 
     derivatives  t, q, v, u, p, U -> a, lam, X: the derivatives of (a, lam) as a matrix (n_q + n_r, `n_columns`), row by
                  row, with the columns by q, v, tau and U one after the other, and columns to spare
     rows         t, q, v, u, p -> derivatives of Phi by q, of Phidot by q, v, u, of f by u and of gamma by u
     outputs      t, q, v, u, p -> derivatives by q, v, u of positions, of velocities and of outputs
 
-    The matrices of `rows` and `outputs` are column by column.
+    The matrices of `rows` and `outputs` are column by column. With several lanes, each number is a row of `lanes`
+    numbers, one per copy.
     """
 
-    def __init__(self, system: CompiledSystem) -> None:
-        self._system, key = system, f"{system.code_hash}-derivatives"
-        self._widths = widths_of(3 * system.n_q + system.max_rows)
+    def __init__(self, system: CompiledSystem, lanes: int = 1) -> None:
+        self._system, self.lanes = system, lanes
+        key = f"{system.code_hash}-derivatives" + (f"-{lanes}" if lanes > 1 else "")
+        n_columns = 3 * system.n_q + system.max_rows
+        self._widths = [1] * n_columns if lanes > 1 else widths_of(n_columns)
         self.n_columns = sum(self._widths)
         library = native.load_shared(key)
         if library is None:
@@ -91,12 +100,12 @@ class DerivativeKernels:
         from sim_core.kernels.emit import module_of
         from sim_core.kernels.machine_code.side_by_side import objects_of
 
-        mechanism = self._system.mechanism
+        mechanism, lanes = self._system.mechanism, self.lanes
         check_effort(mechanism, least_sizes(mechanism), LIMIT_S)
-        with native.compiling(f"the derivatives of {mechanism.name!r}"):
+        with native.compiling(f"the derivatives of {mechanism.name!r}" + (f" for {lanes} at a time" * (lanes > 1))):
             derived = derive_derivatives(mechanism, self.n_columns)
-            solving = solving_module("derivatives", derived.parts, derived.columns, self._widths, derived.twins)
-            others = module_of({"rows": derived.rows, "outputs": derived.outputs})
+            solving = solving_module("derivatives", derived.parts, derived.columns, self._widths, derived.twins, lanes)
+            others = module_of({"rows": derived.rows, "outputs": derived.outputs}, lanes=lanes)
             manifest = {"key": key, "mechanism": mechanism.name, "symbols": list(KERNELS)}
             return native.keep(objects_of([solving, others]), manifest, key)
 
@@ -104,24 +113,48 @@ class DerivativeKernels:
         """A kernel bound to arrays of the caller: each call reads `inputs` and writes `outputs` in place."""
         return BoundKernel(self.addresses[name], inputs, outputs, self._library)
 
-    def at(self, inputs: list[Array], U: Array) -> Derivatives:
-        """Derivatives for the inputs t, q, v, u, p and the stabilization U (n_r,)."""
+    def at(self, inputs: list[Array]) -> Derivatives:
+        """Derivatives of `lanes` systems, whose number is the first axis of every array.
+
+        inputs  t, q, v, u, p, U, of shape (size, lanes) each
+        """
         system = self._system
         n, n_r, n_u, n_h = system.n_q, system.max_rows, system.n_u, system.constraint_modes[0].n_holonomic
-        a, lam, X = np.zeros(n), np.zeros(n_r), np.zeros((n + n_r, self.n_columns))
-        self.bind("derivatives", [*inputs, U], [a, lam, X])()
+        a, lam, X = (self._zeros(size) for size in (n, n_r, (n + n_r) * self.n_columns))
+        self.bind("derivatives", inputs, [a, lam, X])()
         shapes = ((n_h, n), (n_r, n), (n_r, n), (n_r, n_u), (n, n_u), (n_r, n_u))
-        Phi_q, rate_q, rate_v, rate_u, f_u, gamma_u = rows = [_matrix(*shape) for shape in shapes]
-        self.bind("rows", inputs, rows)()
+        Phi_q, rate_q, rate_v, rate_u, f_u, gamma_u = self._matrices("rows", inputs, shapes)
         sizes = len(system.joint_names), len(system.joint_names), len(system.output_names)
-        by = {(name, x): _matrix(size, m) for name, size in zip(MEASURED, sizes, strict=True)
-              for x, m in zip("qvu", (n, n, n_u), strict=True)}  # fmt: skip
-        self.bind("outputs", inputs, list(by.values()))()
-        by_q, by_v, by_tau, by_U, _ = np.split(X, np.cumsum([n, n, n, n_r]), axis=1)
+        measured = self._matrices("outputs", inputs, [(size, m) for size in sizes for m in (n, n, n_u)])
+        by = dict(zip([(name, x) for name in MEASURED for x in "qvu"], measured, strict=True))
+        solved = X.T.reshape(self.lanes, n + n_r, self.n_columns)
+        by_q, by_v, by_tau, by_U, _ = np.split(solved, np.cumsum([n, n, n, n_r]), axis=2)
         by_u = by_tau @ f_u - by_U @ gamma_u
-        of_a, of_lam = (by_q[:n], by_v[:n], by_u[:n], by_tau[:n], by_U[:n]), (by_q[n:], by_v[n:], by_u[n:])
-        return Derivatives(a, lam, *of_a, *of_lam, Phi_q, rate_q, rate_v, rate_u, f_u, by)
+        found = {
+            "a": a.T,
+            "lam": lam.T,
+            "Phi_q": Phi_q,
+            "rate_q": rate_q,
+            "rate_v": rate_v,
+            "rate_u": rate_u,
+            "f_u": f_u,
+        }
+        for name, matrix in (("q", by_q), ("v", by_v), ("u", by_u), ("tau", by_tau), ("U", by_U)):
+            found[f"a_{name}"], found[f"lam_{name}"] = matrix[:, :n], matrix[:, n:]
+        return Derivatives(**found, by=by)
+
+    def _matrices(self, name: str, inputs: list[Array], shapes: Sequence[tuple[int, int]]) -> list[Array]:
+        """Results (lanes, rows, columns) of the kernel `name`, for the (rows, columns) of each."""
+        results = [self._zeros(rows * columns) for rows, columns in shapes]
+        self.bind(name, inputs[:-1], results)()
+        return [result.T.reshape(self.lanes, columns, rows).transpose(0, 2, 1)
+                for result, (rows, columns) in zip(results, shapes, strict=True)]  # fmt: skip
+
+    def _zeros(self, size: int) -> Array:
+        return np.zeros((size, self.lanes))
 
 
-def _matrix(rows: int, columns: int) -> Array:
-    return np.zeros((rows, columns), order="F")
+def mapped(change: Callable[..., Array], *found: Derivatives) -> Derivatives:
+    """Derivatives whose arrays are the results of `change` for the corresponding arrays of those in `found`."""
+    arrays = {name: change(*(getattr(one, name) for one in found)) for name in Derivatives._fields if name != "by"}
+    return Derivatives(**arrays, by={name: change(*(one.by[name] for one in found)) for name in found[0].by})

@@ -15,7 +15,7 @@ import numpy as np
 
 from sim_core.batch import Batch
 from sim_core.compiled_system import CompiledSystem
-from sim_core.derivatives import DerivativeKernels, Derivatives
+from sim_core.derivatives import DerivativeKernels, Derivatives, mapped
 from sim_core.errors import DescriptionWarning
 from sim_core.kernels.choice import is_rolled
 from sim_core.kernels.effort import LIMIT_S, check_effort, least_sizes
@@ -49,7 +49,7 @@ class System(CompiledSystem):
         with forces from tables, such as the contacts of beams.
         """
         U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
-        return self.derivative_kernels.at(self._inputs(t, q, v, u, p, constraint_mode), U)
+        return mapped(lambda x: x[0], self.derivative_kernels.at([*self._inputs(t, q, v, u, p, constraint_mode), U]))
 
     @cached_property
     def derivative_kernels(self) -> DerivativeKernels:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from sim_core.arguments import as_array, as_number, as_whole
 from sim_core.batch.lane_servos import LaneServo, lane_servos
 from sim_core.batch.peaks import Peaks, RangeLoop, Work, cpu_name, followed, layout_of, state_rows, usable_threads
 from sim_core.compiled_system import CompiledSystem
+from sim_core.derivatives import DerivativeKernels, Derivatives, mapped
 from sim_core.errors import InvalidRequest, require_finite
 from sim_core.integrators.lanes import advance_lanes
 from sim_core.integrators.steppers import stepper_named
@@ -129,6 +131,32 @@ class Batch:
         `sim_core.forward_dynamics` defines the accelerations for one system.
         """
         return self._each("forward_dynamics", q, v, tau, p)
+
+    def derivatives(self, q: Any, v: Any, u: Any = None, p: Any = None, U: Any = None) -> Derivatives:
+        """Exact derivatives of the accelerations and multipliers of n systems, as of `System.derivatives`.
+
+        q, v  coordinates and velocities (n, n_q), one row per system
+        u     actuator efforts (n, n_u), by default zero
+        p     parameters (n, n_p), by default the mechanism's default values
+        U     stabilization (n, n_r), by default zero
+        """
+        system, count = self.system, len(np.atleast_2d(as_array(self._owner, "q", q)))
+        sizes = {"q": (q, system.n_q), "v": (v, system.n_q), "u": (u, system.n_u), "U": (U, system.max_rows)}
+        rows = {
+            name: np.zeros((count, size)) if value is None else self._rows(name, value, count, size)
+            for name, (value, size) in sizes.items()
+        }
+        inputs = [np.zeros((count, 1)), rows["q"], rows["v"], rows["u"], self._parameters(p, count), rows["U"]]
+        found = [
+            self.derivative_kernels.at([np.ascontiguousarray(_lanes_of(each, begin, self.lanes)) for each in inputs])
+            for begin in range(0, count, self.lanes)
+        ]
+        return mapped(lambda *parts: np.concatenate(parts)[:count], *found)
+
+    @cached_property
+    def derivative_kernels(self) -> DerivativeKernels:
+        """The kernels of the derivatives of `lanes` systems, compiled or loaded at the first use."""
+        return DerivativeKernels(self.system, self.lanes)
 
     def _each(self, name: str, q: Any, v: Any, third: Any, p: Any) -> Array:
         n_q, lanes = self.system.n_q, self.lanes

@@ -132,8 +132,9 @@ class Kernel:
     In this class, the IR value of a program's node is a string: the name of the IR register that holds the value, such
     as "%n12", or the text of a constant.
 
-    shared  names of arguments that have one number for all lanes
-    stride  numbers from an element of another argument or result to the next, at least `lanes`
+    shared   names of arguments that have one number for all lanes
+    strided  names of arguments whose elements are `stride` numbers apart, as those of the results are
+    stride   by default `lanes`, the number of numbers of an element
     """
 
     def __init__(
@@ -143,14 +144,14 @@ class Kernel:
         pairs: list[tuple[int, int]],
         lanes: int,
         shared: Container[str] = (),
+        strided: Container[str] = (),
         stride: int = 0,
     ) -> None:
         self.program, self.symbol, self.lanes = program, symbol, lanes
-        self._shared, self._stride = shared, stride or lanes
+        self._shared, self._strided, self._stride = shared, strided, stride or lanes
         self.widths: set[int] = set()
         self._pairs = pairs
         self._kind = "double" if lanes == 1 else f"<{lanes} x double>"
-        self._element, self._apart = (self._kind, 1) if self._stride == lanes else ("double", self._stride)
         self._suffix = "f64" if lanes == 1 else f"v{lanes}f64"
         self._lines: list[str] = []
         self._count = 0
@@ -208,7 +209,7 @@ class Kernel:
     def _store(self) -> None:
         for (result, element), index in self._pending:
             value = self._value(index)
-            at = self._do(f"getelementptr {self._element}, ptr %o{result}, i64 {element * self._apart}")
+            at = self._place(f"%o{result}", element, self._stride)
             self._lines.append(f"  store {self._kind} {value}, ptr {at}, align 8")
         self._pending = []
 
@@ -294,9 +295,11 @@ class Kernel:
             return self._constant(node.value)
         if node.op == "input":
             self._unread -= 1
-            if self.program.input_names[node.place[0]] in self._shared:
+            name = self.program.input_names[node.place[0]]
+            if name in self._shared:
                 return self._spread(node)
-            at = self._do(f"getelementptr {self._element}, ptr %i{node.place[0]}, i64 {node.place[1] * self._apart}")
+            stride = self._stride if name in self._strided else self.lanes
+            at = self._place(f"%i{node.place[0]}", node.place[1], stride)
             return self._do(f"load {self._kind}, ptr {at}, align 8")
         args = [self._value(arg) for arg in node.args]
         if node.op == "lift":
@@ -310,6 +313,11 @@ class Kernel:
         if node.op in CALLS.values():
             return self._library(node.op, args)
         return self._choice(node.op, args)
+
+    def _place(self, array: str, element: int, stride: int) -> str:
+        """IR value of the address of an element of an array whose elements are `stride` numbers apart."""
+        kind, number = (self._kind, element) if stride == self.lanes else ("double", element * stride)
+        return self._do(f"getelementptr {kind}, ptr {array}, i64 {number}")
 
     def _spread(self, node: Node) -> str:
         """IR value of an element of a shared argument, in all lanes."""

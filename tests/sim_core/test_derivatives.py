@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from robots.registry import build, names
-from sim_core.derivatives import Derivatives
+from sim_core.derivatives import Derivatives, mapped
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import Body, Joint, JointFriction, JointSpring, JointStops, Mechanism, Tunable, X, Y, Z
 from sim_core.system import System, assemble
@@ -160,6 +160,19 @@ def test_a_robot_with_tables_has_no_derivatives(name: str) -> None:
     system = assemble(build(name))
     with pytest.raises(InvalidRequest, match="come from a table, which has no derivative"):
         system.derivatives(0.0, system.mechanism.initial_q, np.zeros(system.n_q))
+
+
+@pytest.mark.parametrize("name", ["arm_6dof", "charmie", "four_bar_chain", "crank_slider", "rotary_pendulum"])
+def test_the_derivatives_of_a_batch_are_those_of_each_of_its_systems(name: str) -> None:
+    system = assemble(build(name))
+    states = [state_of(system, seed) for seed in range(11)]  # more than a vector has lanes, and not a multiple
+    q, v, u, U = map(np.array, zip(*states, strict=True))
+    together = system.batch(8).derivatives(q, v, u, None, U)
+    for k, (q_k, v_k, u_k, U_k) in enumerate(states):
+        alone = system.derivatives(0.0, q_k, v_k, u_k, None, U_k)
+        one = alone._asdict() | {f"{name} {x}": value for (name, x), value in alone.by.items()}
+        del one["by"]
+        assert_equal(mapped(lambda x, k=k: x[k], together), one)  # type: ignore[misc]
 
 
 def test_the_derivatives_of_a_stop_that_is_not_touched_are_those_without_stop() -> None:
