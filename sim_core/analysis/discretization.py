@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sim_core.analysis.stages import Feedback, StageDerivatives
 from sim_core.analysis.turning import ended, moved, moved_acceleration, started, turnings_of, within_step
 from sim_core.derivatives import Derivatives
 from sim_core.errors import InvalidRequest
@@ -35,14 +36,6 @@ class Step(NamedTuple):
     by_u: Array
 
 
-class Feedback(NamedTuple):
-    """Linear stabilization U = position Phi + velocity Phidot; `sampled` if it is constant over a step."""
-
-    position: float
-    velocity: float
-    sampled: bool
-
-
 def step_derivatives(
     system: System, state: State, step_s: float, stepper: str | Stepper, stabilizer: str | Stabilizer
 ) -> Step:
@@ -51,6 +44,49 @@ def step_derivatives(
     The inputs are held over the step, as a server holds them. Raises InvalidRequest for a stepper, a stabilizer or a
     robot whose step has no derivative here, with the names of those that have one.
     """
+    stepper, stabilizer, feedback = _differentiable(system, step_s, stepper, stabilizer)
+    sim = Simulation(system, step_s=step_s, stepper=stepper, stabilizer=stabilizer)
+    sim.restore(dataclasses.replace(state, guards=np.zeros(0), ledger=np.zeros(0)))
+    sim.step()
+    after = sim.snapshot()
+    if not _is_explicit(system, stepper):
+        return _Chain(system, state, step_s, feedback).step(stepper, after)
+    p = state.p.copy()
+    if state.constraint_mode >= 0:
+        first = len(p) - len(system.mechanism.switched)
+        p[first:] = system.default_parameters(state.constraint_mode)[first:]
+    stages = StageDerivatives(system, step_s, stepper, feedback, p)
+    stages.start[:], stages.u[:] = np.concatenate([state.q, state.v]), state.u
+    stages(state.tick)
+    return Step(np.concatenate([after.q, after.v]), stages.by_x, stages.by_u)
+
+
+def bound_step_derivatives(
+    system: System, step_s: float, stepper: str | Stepper = "rk4", stabilizer: str | Stabilizer = "sampled_fuzzy"
+) -> StageDerivatives:
+    """The derivatives of a step of an explicit stepper, on arrays that the caller sets before each call.
+
+    step_s  step size, s
+    Raises InvalidRequest as `step_derivatives` does, for the implicit midpoint rule, and for a robot with spherical or
+    free joints.
+    """
+    stepper, _, feedback = _differentiable(system, step_s, stepper, stabilizer)
+    if not _is_explicit(system, stepper):
+        raise InvalidRequest(
+            f"a step of {system.mechanism.name!r} with {stepper.name!r} has no bound derivatives: they are those of "
+            "explicit steppers, for robots without spherical and free joints; use step_derivatives"
+        )
+    return StageDerivatives(system, step_s, stepper, feedback, system.default_parameters())
+
+
+def _is_explicit(system: System, stepper: Stepper) -> bool:
+    return stepper.name != "implicit_midpoint" and not system.mechanism.oriented_joints
+
+
+def _differentiable(
+    system: System, step_s: float, stepper: str | Stepper, stabilizer: str | Stabilizer
+) -> tuple[Stepper, Stabilizer, Feedback]:
+    """Stepper, stabilizer and the linear model of the stabilizer, or InvalidRequest if a step has no derivative."""
     stepper = stepper_named(stepper) if isinstance(stepper, str) else stepper
     stabilizer = stabilizer_named(stabilizer) if isinstance(stabilizer, str) else stabilizer
     if stepper.name not in STEPPERS:
@@ -58,12 +94,7 @@ def step_derivatives(
             f"stepper {stepper.name!r} keeps a memory or chooses its steps, so that a step has no derivative by the "
             f"state alone; linearize with {', '.join(STEPPERS)}"
         )
-    feedback = _feedback(system, stepper, stabilizer, step_s)
-    sim = Simulation(system, step_s=step_s, stepper=stepper, stabilizer=stabilizer)
-    sim.restore(dataclasses.replace(state, guards=np.zeros(0), ledger=np.zeros(0)))
-    sim.step()
-    after = sim.snapshot()
-    return _Chain(system, state, step_s, feedback).step(stepper, after)
+    return stepper, stabilizer, _feedback(system, stepper, stabilizer, step_s)
 
 
 def _feedback(system: System, stepper: Stepper, stabilizer: Stabilizer, h: float) -> Feedback:

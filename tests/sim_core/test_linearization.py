@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from robots.registry import build
-from sim_core.analysis.discretization import STEPPERS, step_derivatives
+from sim_core.analysis.discretization import STEPPERS, bound_step_derivatives, step_derivatives
 from sim_core.analysis.linearization import closed, linearize, operating_point
 from sim_core.analysis.turning import Turning, turnings_of
 from sim_core.errors import InvalidRequest, UnknownName
@@ -286,3 +286,16 @@ def test_the_casadi_functions_are_the_dynamics() -> None:
     for ours, theirs in zip(system.terms(*inputs), functions["dynamics"](*inputs), strict=True):
         assert np.abs(ours - theirs.full().reshape(ours.shape)).max() <= 1e-12 * max(1.0, np.abs(ours).max())
     assert functions["energy"](*inputs).full()[:, 0] == pytest.approx(system.energy(0.0, state.q, state.v, state.p))
+
+
+def test_bound_derivatives_of_a_step_are_those_of_the_step() -> None:
+    system, state = moving("arm_2dof")
+    bound = bound_step_derivatives(system, 1e-3, "semi_implicit", "none")
+    bound.start[:], bound.u[:] = np.concatenate([state.q, state.v]), state.u
+    bound()
+    step = step_derivatives(system, state, 1e-3, "semi_implicit", "none")
+    assert (bound.by_x == step.by_x).all()
+    assert (bound.by_u == step.by_u).all()
+    assert bound.x == pytest.approx(step.x, abs=1e-14)
+    with pytest.raises(InvalidRequest, match="'implicit_midpoint' has no bound derivatives"):
+        bound_step_derivatives(system, 1e-3, "implicit_midpoint")
