@@ -97,13 +97,18 @@ class NativePinocchio:
         said = [np.array(self._line().split(), dtype=float) for _ in range(2 * len(rows))]
         self.efforts = np.array([pinocchio.ours(line) for line in said[: len(rows)]])
         self.accelerations = np.array([pinocchio.ours(line) for line in said[len(rows) :]])
+        n_v = pinocchio.model.nv
+        matrices = np.array([self._line().split() for _ in range(3 * n_v * len(rows))], dtype=float)
+        order = [joint.idx_v for joint in pinocchio.joints]
+        # (number of states, 3, n_v, n_v): of the accelerations by positions, velocities and efforts
+        self.derivatives = matrices.reshape(len(rows), 3, n_v, n_v)[:, :, order][:, :, :, order]
 
     def _line(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline()
 
     def timed(self, name: str) -> Timed:
-        """Turns of "rnea" or "aba"."""
+        """Turns of "rnea", "aba" or "derivatives"."""
 
         def turn(calls: int) -> float:
             assert self._process.stdin is not None

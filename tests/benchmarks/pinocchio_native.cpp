@@ -1,11 +1,12 @@
-// pinocchio's inverse and forward dynamics called from C++, timed on request.
+// pinocchio's inverse and forward dynamics, and derivatives of the latter, called from C++, timed on request.
 //
 //     pinocchio_native MODEL STATES
 //
 // MODEL: gravity (3); number of joints; per joint its kind, parent, R (9, row by row), p (3), axis (3), mass, centre of
 // mass (3), inertia (xx xy yy xz yz zz). STATES: their number; q, v, a of each. Prints the efforts and then the
-// accelerations (with a taken as efforts) of every state; then, for each line "rnea CALLS" or "aba CALLS" on standard
-// input, the microseconds of processor time per call, going round the states.
+// accelerations (with a taken as efforts) of every state, and then their derivatives by q, v and the efforts, each row by
+// row; then, for each line "rnea CALLS", "aba CALLS" or "derivatives CALLS" on standard input, the microseconds of
+// processor time per call, going round the states.
 
 #include <cstdio>
 #include <fstream>
@@ -15,6 +16,7 @@
 
 #include <time.h>
 
+#include <pinocchio/algorithm/aba-derivatives.hpp>
 #include <pinocchio/algorithm/aba.hpp>
 #include <pinocchio/algorithm/rnea.hpp>
 #include <pinocchio/multibody.hpp>
@@ -94,17 +96,29 @@ int main(int, char** arguments) {
   const auto aba = [&](std::size_t i) -> const auto& {
     return pin::aba(model, data, q[i], v[i], a[i]);
   };
+  const auto derivatives = [&](std::size_t i) { pin::computeABADerivatives(model, data, q[i], v[i], a[i]); };
   const auto print = [](const Vector& values) {
     for (const double value : values) std::printf("%.17g ", value);
     std::printf("\n");
   };
   for (int i = 0; i < count; ++i) print(rnea(i));
   for (int i = 0; i < count; ++i) print(aba(i));
+  const auto print_rows = [&](const Eigen::MatrixXd& values) {
+    for (int i = 0; i < values.rows(); ++i) print(values.row(i));
+  };
+  for (int i = 0; i < count; ++i) {
+    derivatives(i);
+    for (const Eigen::MatrixXd& values : {Eigen::MatrixXd(data.ddq_dq), Eigen::MatrixXd(data.ddq_dv), Eigen::MatrixXd(data.Minv)})
+      print_rows(values);
+  }
   std::fflush(stdout);
   std::string name;
   long calls = 0;
   while (std::cin >> name >> calls) {
-    std::printf("%.17g\n", name == "rnea" ? microseconds(calls, q.size(), rnea) : microseconds(calls, q.size(), aba));
+    const double time = name == "rnea"  ? microseconds(calls, q.size(), rnea)
+                        : name == "aba" ? microseconds(calls, q.size(), aba)
+                                        : microseconds(calls, q.size(), derivatives);
+    std::printf("%.17g\n", time);
     std::fflush(stdout);
   }
 }

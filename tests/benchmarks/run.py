@@ -27,6 +27,7 @@ FOLDER = Path(__file__).resolve().parent
 BENCHMARKS = (
     "dynamics",
     "engines",
+    "derivatives",
     "any_robot",
     "steppers",
     "kernels",
