@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from sim_core.errors import InvalidRequest
-from sim_core.mechanism.description import GROUND, JointOutput, Mechanism
+from sim_core.mechanism.description import GROUND, JointOutput, Mechanism, PointOutput
+from sim_core.mechanism.outputs import GyroscopeOutput, SurfaceForceOutput, VelocityOutput
 
-KINDS = ("revolute", "prismatic", "fixed")
+OUTPUTS = (JointOutput, PointOutput, VelocityOutput, GyroscopeOutput, SurfaceForceOutput)
 PER_LINK = 820  # operations per link of rolled kernels, for the accelerations
 # operations of unrolled kernels per link, per link between a link and the ground, and per square of their number; of
 # chains of 5 to 40 links and of binary trees of 31 and 63 links, within 10 %
@@ -17,19 +18,11 @@ def obstacles(mechanism: Mechanism) -> list[str]:
     """Parts of a mechanism that rolled kernels cannot have; empty if the mechanism can be rolled."""
     if not mechanism.has_joint_coordinates:
         return [mechanism.family.called]
-    found = [
-        f"{kind} joints" for kind in dict.fromkeys(joint.kind for joint in mechanism.joints if joint.kind not in KINDS)
-    ]
-    parts = ("constraints", "springs", "beams", "contacts", "forces", "guards", "tunables", "captured", "pushable")
-    found += [name for name in parts if getattr(mechanism, name)]
-    found += [
-        f"{name} of joints"
-        for name in ("spring", "friction", "stops")
-        if any(getattr(joint, name) is not None for joint in mechanism.joints)
-    ]
-    if any(not isinstance(output, JointOutput) for output in mechanism.outputs):
-        found.append("outputs other than joint positions")
-    return found
+    found = [name for name in ("constraints", "beams", "captured") if getattr(mechanism, name)]
+    if mechanism.first_order_states:
+        found.append("first-order states")
+    others = {type(output).__name__: None for output in mechanism.outputs if not isinstance(output, OUTPUTS)}
+    return [*found, *others]
 
 
 def operations(mechanism: Mechanism) -> tuple[int, int]:

@@ -114,6 +114,7 @@ class _Writer:
 
     def __init__(self, tables: Mapping[str, np.ndarray]) -> None:
         self.functions: dict[str, str] = {}
+        self._names: dict[str, str] = {}
         self.constants: list[str] = []
         self.widths: set[int] = set()
         self._tables = tables
@@ -140,7 +141,8 @@ class _Writer:
         # a constant is addressed through a pointer: its address may need more than 32 bits
         lines += [f"  %{name} = load volatile ptr, ptr @{name}" for name in self._pointers]
         head = f"define void @{symbol_name(*kernel.name.split('.'))}"
-        head += "(ptr noalias readonly %in, ptr noalias readonly %out) nounwind {"
+        # the address of a jump table may need more than 32 bits, too
+        head += '(ptr noalias readonly %in, ptr noalias readonly %out) nounwind "no-jump-tables"="true" {'
         begin = ["entry:", *lines, *allocas, "  br label %s0" if kernel.sweeps else "  br label %end"]
         return "\n".join([head, *begin, *body, "end:", "  ret void", "}"])
 
@@ -313,9 +315,11 @@ class _Writer:
         return f"%{name}"
 
     def _function(self, function: ca.Function) -> str:
-        name = f"step_{function.name()}"
-        if name not in self.functions:
-            writer = Kernel(program_of(function), name, [], 1)
-            self.functions[name] = writer.text("internal ", ALWAYS)
+        """Name of the IR function of a step; equal functions are written once."""
+        writer = Kernel(program_of(function), "NAME", [], 1)
+        text = writer.text("internal ", ALWAYS)
+        if text not in self._names:
+            self._names[text] = name = f"step_{len(self._names)}_{function.name()}"
+            self.functions[name] = text.replace("@NAME(", f"@{name}(", 1)
             self.widths |= writer.widths
-        return name
+        return self._names[text]

@@ -19,9 +19,31 @@ from sim_core.errors import InvalidRequest
 from sim_core.kernels.choice import is_rolled
 from sim_core.kernels.effort import CompilationTooLarge
 from sim_core.kernels.rolled import module_of_rolled
-from sim_core.mechanism import GROUND, Actuator, Body, Joint, JointOutput, Mechanism, Tunable, X, Y, Z
+from sim_core.mechanism import (
+    GROUND,
+    Actuator,
+    Body,
+    CustomForce,
+    Joint,
+    JointFriction,
+    JointOutput,
+    JointSpring,
+    JointStops,
+    Mechanism,
+    PointOutput,
+    SphereContact,
+    Spring,
+    Tunable,
+    X,
+    Y,
+    Z,
+)
+from sim_core.mechanism.custom_forces import ForcePoint, LawInputs
+from sim_core.mechanism.description import ORIGIN, Crossing
+from sim_core.mechanism.outputs import AccelerometerOutput, GyroscopeOutput, SurfaceForceOutput, VelocityOutput
 from sim_core.system import System, assemble
 
+pytestmark = pytest.mark.filterwarnings("ignore::sim_core.errors.DescriptionWarning")  # damping of planar joints
 AGREEMENT = 1e-12
 
 
@@ -58,11 +80,13 @@ def tree(n: int, seed: int = 0, kinds: tuple[str, ...] = ("revolute",), branches
                 child_point=tuple(points[1].tolist()),
                 axis=(X, Y, Z, tuple(axis.tolist()))[k % 4],
                 rotation=((0.0, -1.0, 0.0), (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)),
-                **({} if kind == "fixed" else {"damping": 0.1, "load": 0.3 * (k % 3), "armature": 0.01 * (k % 2)}),
+                **_parts(kind, k),
             )
         )
-    moving = [joint.name for joint in joints if joint.kind != "fixed"]
-    q, v = 0.3 * random.normal(size=(2, len(moving)))
+    moving = [joint.name for joint in joints if not (joint.is_fixed or joint.is_oriented)]
+    names = [name for joint in joints for name in joint.coordinates]
+    q, v = 0.3 * random.normal(size=(2, len(names)))
+    q[[name.endswith((".rx", ".ry", ".rz")) for name in names]] = 0.0
     return Mechanism(
         name=f"tree_{n}",
         coordinates="joint",
@@ -76,12 +100,89 @@ def tree(n: int, seed: int = 0, kinds: tuple[str, ...] = ("revolute",), branches
     )
 
 
+def _parts(kind: str, k: int) -> dict[str, Any]:
+    if kind == "fixed":
+        return {}
+    if kind in ("spherical", "free"):
+        return {"damping": 0.2, "armature": 0.01 * (k % 2), "quaternion": (0.5, 0.5, -0.5, 0.5)}
+    return {"damping": 0.1, "load": 0.3 * (k % 3), "armature": 0.01 * (k % 2)}
+
+
+def with_everything() -> Mechanism:
+    """A tree with all kinds of joints and of forces, and with tunables."""
+    bare = tree(9, 5, ("free", "revolute", "spherical", "prismatic", "planar", "fixed", "revolute"), branches=2)
+    point = (0.05, -0.02, 0.03)
+    parts: dict[str, dict[str, Any]] = {
+        "joint_1": {
+            "spring": JointSpring(stiffness=Tunable("k1", 3.0), cubic=0.5, rest=0.1, preload=0.2),
+            "friction": JointFriction(coulomb=0.3, static=0.4, stribeck_velocity=0.5, smoothing_velocity=0.5),
+            "stops": JointStops(stiffness=50.0, dissipation=0.2),
+            "lower": -0.3,
+            "upper": 0.2,
+            "damping": Tunable("d1", 0.2),
+        },
+        "joint_2": {
+            "spring": JointSpring(stiffness=2.0),
+            "friction": JointFriction(coulomb=0.1, smoothing_velocity=0.5),
+        },
+        "joint_3": {"stops": JointStops(stiffness=80.0), "lower": -0.1, "armature": Tunable("rotor", 0.3)},
+    }
+    joints = [dataclasses.replace(joint, **parts.get(joint.name, {})) for joint in bare.joints]
+    bodies = list(bare.bodies)
+    bodies[4] = dataclasses.replace(bodies[4], mass=Tunable("mass", 1.7))
+    ends = {"body_a": "body_1", "point_a": point, "body_b": "body_6", "point_b": ORIGIN}
+    return dataclasses.replace(
+        bare,
+        name="everything",
+        bodies=tuple(bodies),
+        joints=tuple(joints),
+        springs=(
+            Spring(name="line", **ends, stiffness=Tunable("line_k", 20.0), rest_length=0.1, damping=0.5),
+            Spring(name="anchor", **(ends | {"body_a": GROUND}), stiffness=5.0),
+        ),
+        contacts=(
+            SphereContact(
+                name="floor",
+                body="body_7",
+                center=point,
+                radius=0.2,
+                other_point=(0.0, 0.0, 0.5),
+                stiffness=40.0,
+                friction=0.5,
+                slip_velocity=0.5,
+            ),
+            SphereContact(name="balls", body="body_8", other="body_3", radius=3.0, other_radius=3.0, stiffness=9.0),
+        ),
+        forces=(CustomForce(name="wind", points=(ForcePoint(name="sail", body="body_2", point=point),), law=wind),),
+        pushable=("body_3",),
+        outputs=(
+            *bare.outputs,
+            PointOutput(name="tip", body="body_8", point=point),
+            VelocityOutput(name="tip", body="body_8", point=point),
+            GyroscopeOutput(name="gyro", body="body_6"),
+            SurfaceForceOutput(name="pressed", contact="floor"),
+        ),
+        guards=(
+            Crossing(name="high", body="body_5", point=point, axis=Z, level=0.1, source="default", target="default"),
+        ),
+    )
+
+
+def wind(inputs: LawInputs) -> dict[str, Any]:
+    """A force on a point against its velocity relative to the air."""
+    return {"sail": -0.3 * (inputs.point_velocity["sail"] - np.array([1.0, 0.0, 0.5]))}
+
+
 MECHANISMS = {
     "chain": tree(12),
     "chain of sliding joints": tree(9, 1, ("prismatic", "revolute", "revolute")),
     "tree": tree(15, 2, ("revolute", "prismatic"), branches=2),
     "tree with fixed bodies": tree(14, 3, ("fixed", "revolute", "fixed", "prismatic", "revolute"), branches=3),
     "one link": tree(1, 4),
+    "every kind of joint": tree(10, 6, ("spherical", "planar", "free", "revolute", "prismatic"), branches=2),
+    "everything": with_everything(),
+    "charmie": build("charmie"),
+    "rotary pendulum": build("rotary_pendulum", coordinates="joint"),
 }
 
 
@@ -94,23 +195,35 @@ def differs(a: object, b: object) -> float:
 
 def results(system: System) -> dict[str, object]:
     random = np.random.default_rng(7)
-    q, v, tau = random.normal(size=(3, system.n_q))
-    u = random.normal(size=system.n_u)
-    M, f, J, gamma = system.terms(0.0, q, v, u)
-    a, lam, factor = system.acceleration(0.0, q, v, u)
-    positions, rotations = system.poses(0.0, q, v)
-    power = np.zeros(1)
-    inputs = [np.zeros(1), q, v, u, system.default_parameters()]
+    q, v, tau = 0.8 * random.normal(size=(3, system.n_q))
+    u, p = random.normal(size=system.n_u), system.default_parameters()
+    p[[k for k, name in enumerate(system.parameter_names) if ".push." in name]] = 0.7
+    M, f, J, gamma = system.terms(0.0, q, v, u, p)
+    a, lam, factor = system.acceleration(0.0, q, v, u, p)
+    positions, rotations = system.poses(0.0, q, v, p)
+    power, guards = np.zeros(1), np.zeros(len(system.mechanism.guards))
+    inputs = [np.zeros(1), q, v, u, p]
     system.bind("power", inputs, [power])()
+    system.bind("guards", [*inputs, np.zeros(0)], [guards])()
+    rebased, frames = (
+        [q.copy(), v.copy(), p.copy()],
+        [np.zeros(size * len(system.mechanism.posed_joints)) for size in (7, 6)],
+    )
+    if "rebase" in system.addresses:
+        system.bind("rebase", [np.zeros(1), rebased[0], rebased[1], u, rebased[2]], rebased)()
+    if "frames" in system.addresses:
+        system.bind("frames", inputs, frames)()
     return {
         "M": M, "f": f, "J": J, "gamma": gamma, "a": a, "lam": lam,
         "M a": M @ a,
         "apply": system.apply(factor, tau, np.zeros(0))[0],
-        "forward dynamics": forward_dynamics(system, q, v, tau),
-        "inverse dynamics": inverse_dynamics(system, q, v, tau),
-        "energy": system.energy(0.0, q, v), "power": power,
+        "forward dynamics": forward_dynamics(system, q, v, tau, p=p),
+        "inverse dynamics": inverse_dynamics(system, q, v, tau, p),
+        "energy": system.energy(0.0, q, v, p), "power": power, "guards": guards,
+        "rebased q": rebased[0], "rebased v": rebased[1], "rebased p": rebased[2],
+        "joint poses": frames[0], "joint twists": frames[1],
         "positions": positions, "rotations": rotations,
-        "joints": system.joints(0.0, q, v), "outputs": list(system.outputs(0.0, q, v).values()),
+        "joints": system.joints(0.0, q, v, p), "outputs": list(system.outputs(0.0, q, v, p, u).values()),
         "residual": system.solve_residual(0.0, q, v, a), "least norm": system.least_norm(0.0, q, v, np.zeros(0)),
     }  # fmt: skip
 
@@ -155,11 +268,12 @@ def test_a_rolled_system_is_loaded_from_the_cache() -> None:
     assert second.code_hash == first.code_hash != assemble(mechanism, rolled=False).code_hash
 
 
-HEAVY = dataclasses.replace(MECHANISMS["one link"].bodies[0], mass=Tunable("mass", 1.0))
 REFUSED = {
     "absolute coordinates": build("four_bar_chain"),
     "constraints, beams": build("gibbon"),
-    "tunables": dataclasses.replace(MECHANISMS["one link"], bodies=(HEAVY,)),
+    "AccelerometerOutput": dataclasses.replace(
+        MECHANISMS["one link"], outputs=(AccelerometerOutput(name="sensor", body="body_0"),)
+    ),
 }
 
 

@@ -68,7 +68,7 @@ def quasi_velocities(mechanism: Mechanism, symbols: Symbols) -> QuasiVelocities 
     B, sequence = ca.SX.eye(n), ca.SX(n, 1)
     for index in _first_rotations(mechanism).values():
         block = slice(index, index + 3)
-        B[block, block] = _angular_velocity_per_rate(symbols.q[block])
+        B[block, block] = angular_velocity_per_rate(symbols.q[block])
         x, y, z = ca.vertsplit(B[block, block] @ symbols.v[block])
         sequence[block] = ca.vertcat(y * z, -x * z, x * y)
     w = B @ symbols.v
@@ -87,7 +87,7 @@ def rebased(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
         first = symbols.parameter_names.index(joint.orientation_names[0])
         whole = quaternion_of(joint, symbols, block.start)
         p[first : first + 4] = whole / ca.sqrt(ca.dot(whole, whole))
-        v[block] = _angular_velocity_per_rate(symbols.q[block]) @ symbols.v[block]
+        v[block] = angular_velocity_per_rate(symbols.q[block]) @ symbols.v[block]
         q[block] = ca.SX.zeros(3)
     return [q, v, p]
 
@@ -117,7 +117,7 @@ def frames_and_twists(mechanism: Mechanism, symbols: Symbols) -> list[ca.SX]:
         slides = slice(first, first + 3) if joint.slides else None
         position, rate = (ca.SX.zeros(3) if slides is None else each[slides] for each in (symbols.q, symbols.v))
         frames += [position, whole if np.array_equal(R, np.eye(3)) else _product(fixed, whole)]
-        twists += [rate, _angular_velocity_per_rate(symbols.q[turning]) @ symbols.v[turning]]
+        twists += [rate, angular_velocity_per_rate(symbols.q[turning]) @ symbols.v[turning]]
     return [ca.vertcat(*frames), ca.vertcat(*twists)]
 
 
@@ -139,7 +139,7 @@ def _planar_pose(joint: Joint, symbols: Symbols, first: int) -> tuple[ca.SX, ca.
 def angular_velocity(mechanism: Mechanism, joint: Joint, symbols: Symbols) -> ca.SX:
     """Angular velocity (3,) of the child of a spherical or free joint relative to the parent, in the child's axes."""
     block = rotation_block(mechanism, joint)
-    return _angular_velocity_per_rate(symbols.q[block]) @ symbols.v[block]
+    return angular_velocity_per_rate(symbols.q[block]) @ symbols.v[block]
 
 
 def rotation_block(mechanism: Mechanism, joint: Joint) -> slice:
@@ -184,7 +184,7 @@ def _first_rotations(mechanism: Mechanism) -> dict[str, int]:
     return found
 
 
-def _angular_velocity_per_rate(s: ca.SX) -> ca.SX:
+def angular_velocity_per_rate(s: ca.SX) -> ca.SX:
     """Matrix T (3, 3) with w = T ds/dt, for the rotation coordinates s and the angular velocity w in the child's axes.
 
     T depends on s, and is the identity at s = 0.

@@ -9,19 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import casadi as ca
 import numpy as np
 
-from sim_core.derivation.rolled.links import N_INERTIA, Links, links_of, unpacked
-from sim_core.derivation.rolled.sweeps import Kind, Slot, Step, Tree, articulated, function_of, matrix
+from sim_core.derivation.coordinates import orientations
+from sim_core.derivation.guards import guard_values
+from sim_core.derivation.outputs import outputs_of
+from sim_core.derivation.rolled.links import N_INERTIA, inertias_of, links_of, unpacked
+from sim_core.derivation.rolled.rotations import Rotations
+from sim_core.derivation.rolled.sweeps import Kind, Slot, Step, Tree, articulated, function_of, matrix, over
+from sim_core.derivation.rolled.virtual import FRAME, Scene
+from sim_core.derivation.solving.solutions import Solution
+from sim_core.derivation.symbols import Symbols
 from sim_core.kernels.rolled import Group, Records, Repeat, RolledKernel, Sweep
-from sim_core.mechanism.description import JointOutput, Mechanism
+from sim_core.mechanism.description import Joint, Mechanism
 from sim_core.mechanism.quantities import value_of
 
 USUAL = ("t", "q", "v", "u", "p")
 FACTOR = {"axis": 3, "reach": 3, "U": 6, "inverse": 1}  # parts of a factor, by numbers per link
-FRAME = 18  # numbers of a frame: position, rotation (row by row), angular velocity, velocity of the origin
+CONSTANT = ".constant"  # end of the name of a table's constants if tunables change some of its numbers
 
 
 @dataclass(frozen=True)
@@ -35,30 +43,36 @@ class Rolled:
 
 def derive_rolled(mechanism: Mechanism) -> Rolled:
     """The rolled kernels of a mechanism without obstacles (see kernels/choice.py)."""
-    links = links_of(mechanism)
-    tree = Tree(mechanism, links)
-    first = mechanism.constraint_modes[0].name
-    maker = _Maker(mechanism, links, tree)
+    maker = _Maker(mechanism)
+    n, first = maker.n, mechanism.constraint_modes[0].name
     solving = {
         "terms": maker.terms(),
         "acceleration": maker.acceleration(),
         "forward_dynamics": maker.forward_dynamics(),
         "apply": maker.apply(),
         "residual": maker.constant(USUAL, {"Phi": 0, "Phidot": 0}),
-        "least_norm": maker.constant((*USUAL, "r2"), {"x": tree.n}),
+        "least_norm": maker.constant((*USUAL, "r2"), {"x": n}),
         "solve_residual": maker.constant((*USUAL, "correction", "a"), {"missing": 1, "whole": 1}),
     }
+    output_names, outputs = maker.outputs()
     others = {
         "inverse_dynamics": maker.inverse_dynamics(),
         "joints": maker.joints(),
         "wrapping": maker.constant(USUAL, {"angles": 0}),
         "energy": maker.energy(),
         "power": maker.power(),
-        "outputs": maker.outputs(),
+        "outputs": outputs,
         "poses": maker.poses(),
         "captures": maker.constant(USUAL, {"captured": 0}),
-        "guards": maker.constant((*USUAL, "lam"), {"values": 0}),
+        "guards": maker.guards(),
     }
+    if mechanism.oriented_joints:
+        others["rebase"] = maker.straight(
+            orientations.rebased(mechanism, maker.scene.symbols), ("q_out", "v_out", "p_out")
+        )
+    if mechanism.posed_joints:
+        frames = orientations.frames_and_twists(mechanism, maker.scene.symbols)
+        others["frames"] = maker.straight(frames, ("poses_out", "twists"))
     kernels = {**{f"{first}.{name}": kernel for name, kernel in solving.items()}, **others}
     for name, kernel in kernels.items():
         kernel.name = name
@@ -67,13 +81,13 @@ def derive_rolled(mechanism: Mechanism) -> Rolled:
         "row_names": (),
         "row_lengths": (),
         "n_holonomic": 0,
-        "factor_size": sum(FACTOR.values()) * tree.n,
+        "factor_size": sum(width * count for width, count in maker.factor_parts.values()),
         "pivots": (0, 0),
         "pivot_rows": (),
         "wraps": [],
-        "output_names": [output.name for output in mechanism.outputs],
+        "output_names": output_names,
         "output_wraps": [],
-        "does_work": bool(mechanism.actuators or np.any(tree.tables["numbers"][:, :2])),
+        "does_work": maker.does_work,
         "idle": [],
         "captured_rows": [],
     }
@@ -81,15 +95,42 @@ def derive_rolled(mechanism: Mechanism) -> Rolled:
 
 
 class _Maker:
-    """Makes the kernels of one mechanism from sweeps over its links."""
+    """Makes the kernels of one mechanism from sweeps over its links.
 
-    def __init__(self, mechanism: Mechanism, links: Links, tree: Tree) -> None:
-        self.mechanism, self.links, self.tree = mechanism, links, tree
-        self.n = tree.n
+    scene         forces on bodies and joints
+    tables        {name: constant table}
+    factor_parts  {array that is a part of the factor: (numbers in a record, number of records)}
+    does_work     whether actuators, loads, damping, friction or contacts can change the energy
+    """
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.mechanism, links = mechanism, links_of(mechanism)
+        self.links, self.tree, self.n = links, Tree(mechanism, links), links.count
+        self.scene = Scene(mechanism, links)
+        self.rotations = Rotations(mechanism, links)
         bodies = [links.places[body.name] for body in mechanism.bodies]
-        self._carriers = [tree.n if place.link < 0 else place.link for place in bodies]
-        places = [np.concatenate([place.p, place.R.ravel()]) for place in bodies]
-        self.tables = tree.tables | {"places": np.array(places)}
+        self._carriers = [self.n if place.link < 0 else place.link for place in bodies]
+        self.tables = {
+            "poses": links.poses,
+            "places": np.array([np.concatenate([place.p, place.R.ravel()]) for place in bodies]),
+            "fixed": self.rotations.fixed,
+        }
+        self._varying: dict[str, dict[int, ca.SX]] = {}
+        symbols = self.scene.symbols
+        numbers = [_joint_numbers(link.joint, link.is_last, symbols) for link in links.links]
+        self._add_table("numbers", numbers)
+        self._add_table("inertias", inertias_of(links, symbols))
+        self.factor_parts = {name: (width, self.n) for name, width in FACTOR.items()}
+        self.factor_parts |= {"B": (9, len(links.oriented))} if links.oriented else {}
+        resists = any(not row[at].is_zero() for row in numbers for at in (0, 1))
+        self.does_work = bool(mechanism.actuators) or resists or not self.scene.power.is_zero()
+
+    def _add_table(self, name: str, rows: Sequence[ca.SX]) -> None:
+        """Add a table with one row per link; rows with tunables are computed whenever a kernel runs."""
+        varying = {k: row for k, row in enumerate(rows) if not row.is_constant()}
+        constant = [np.zeros(row.numel()) if k in varying else ca.DM(row).full().ravel() for k, row in enumerate(rows)]
+        self.tables[name + CONSTANT if varying else name] = np.array(constant)
+        self._varying |= {name: varying} if varying else {}
 
     def _kernel(
         self, inputs: Sequence[str], outputs: Sequence[str], sweeps: Sequence[Sweep | Repeat], factor: bool = False
@@ -100,172 +141,293 @@ class _Maker:
         """
         views, begin = dict[str, tuple[str, int]](), 0
         if factor:
-            for name, width in FACTOR.items():
+            for name, (width, count) in self.factor_parts.items():
                 views[name] = "factor", begin
-                begin += width * self.n
+                begin += width * count
+        used = {records.array for group in _groups(sweeps) for records in (*group.inputs, *group.outputs)}
+        sweeps = [*(sweep for name in self._varying if name in used for sweep in self._tuned(name)), *sweeps]
         given, arrays = {*inputs, *outputs, *views, *self.tables}, dict[str, int]()
         for group in _groups(sweeps):
             for records in (*group.inputs, *group.outputs):
                 if records.array not in given:
-                    rows = self.n + 1 if self.n else 1
-                    arrays[records.array] = max(arrays.get(records.array, 0), records.width * rows)
+                    arrays[records.array] = max(arrays.get(records.array, 0), records.width * (self.n + 1))
         for name in ("sine", "cosine"):
             arrays |= {name: self.n} if name in arrays else {}
         return RolledKernel("", inputs, outputs, arrays, sweeps, views)
+
+    def _tuned(self, table: str) -> list[Sweep]:
+        """Sweeps that fill a table whose numbers depend on tunables."""
+        symbols, width = self.scene.symbols, self.tables[table + CONSTANT].shape[1]
+        row = ca.SX.sym("row", width)
+        copies = over(f"copy_{width}", self.n, [Slot(table + CONSTANT, row)], [Slot(table, row)])
+        results = [Slot(table, value) for value in self._varying[table].values()]
+        rows = [Records(table, width, [k]) for k in self._varying[table]]
+        function = function_of(f"tuned_{table}", [Slot("p", symbols.p)], results)
+        return [copies, Sweep.of(Group(function, [Records("p", symbols.p.numel(), [0])], rows, 1))]
 
     # -- equations of motion ------------------------------------------------------------------------------------------
 
     def acceleration(self) -> RolledKernel:
         """Accelerations, multipliers and factor, by articulated bodies."""
-        sweeps = [*self._efforts("u"), *self._solution()]
-        return self._kernel((*USUAL, "correction"), ("x", "lam", "factor"), sweeps, factor=True)
+        return self._kernel((*USUAL, "correction"), ("x", "lam", "factor"), self._solution("u"), factor=True)
 
     def forward_dynamics(self) -> RolledKernel:
         """Accelerations and multipliers under generalized forces tau."""
-        return self._kernel(("t", "q", "v", "tau", "p"), ("x", "lam"), [*self._efforts("tau"), *self._solution()])
+        return self._kernel(("t", "q", "v", "tau", "p"), ("x", "lam"), self._solution("tau"))
 
-    def _solution(self) -> list[Sweep]:
-        tree = self.tree
+    def _solution(self, given: str) -> list[Sweep]:
+        tree, rotations = self.tree, self.rotations
         zero = {"inertia": ca.SX.zeros(21), "gain": ca.SX.zeros(6)}
         return [
+            *self._posture(),
+            *self._efforts(given),
             tree.ground("ground_dynamics", tree.ground_motion() | zero),
-            *tree.angles(),
-            tree.sweep("moving", lambda kind: tree.moving(kind, driven=False)),
+            tree.sweep("moving", lambda kind: tree.moving(kind, driven=False, with_inertia=True)),
+            *self._forces(given),
+            *rotations.effort_along_rotations("effort"),
+            *rotations.armatures("effort", -1.0),
             tree.sweep("eliminating", tree.eliminating, backward=True),
             tree.sweep("accelerating", tree.accelerating),
+            *rotations.acceleration_of_coordinates("x", with_bias=True),
         ]
 
     def apply(self) -> RolledKernel:
         """Solution x of M x = r1 with a known factor."""
-        tree = self.tree
+        tree, rotations = self.tree, self.rotations
+        r1 = ca.SX.sym("r1")
+        copies = [over("copy_1", self.n, [Slot("r1", r1)], [Slot("right", r1)])] if self.links.oriented else []
+        right = "right" if self.links.oriented else "r1"
         sweeps = [
+            *copies,
+            *rotations.effort_along_rotations(right),
             tree.clear("wrench", 6),
-            tree.sweep("solving", tree.solving, backward=True),
+            tree.sweep("solving", lambda kind: tree.solving(kind, right), backward=True),
             tree.ground("ground_gain", {"gain": ca.SX.zeros(6)}),
             tree.sweep("accelerating", tree.accelerating),
+            *rotations.acceleration_of_coordinates("x", with_bias=False),
         ]
         return self._kernel(("factor", "r1", "r2"), ("x", "y"), sweeps, factor=True)
 
     def inverse_dynamics(self) -> RolledKernel:
         """Joint efforts that produce the accelerations a, by the recursive Newton-Euler algorithm."""
-        tree = self.tree
+        tree, a = self.tree, ca.SX.sym("a")
         sweeps = [
+            *self._posture(),
             *self._efforts(""),
             tree.ground("ground_motion", tree.ground_motion()),
-            *tree.angles(),
-            tree.sweep("driven", lambda kind: tree.moving(kind, driven=True)),
+            over("copy_1", self.n, [Slot("a", a)], [Slot("drive", a)]),
+            *self.rotations.accelerations_of_links("drive"),
+            tree.sweep("driven", lambda kind: tree.moving(kind, driven=True, with_inertia=False)),
+            *self._forces(""),
             tree.sweep("loading", tree.loading, backward=True),
-            tree.sweep("driving", _driving),
+            *self._armatures("drive"),
+            *self.rotations.effort_along_coordinates("needed"),
+            over("remaining", self.n, *_difference("needed", "effort", "tau")),
         ]
         return self._kernel(("t", "q", "v", "a", "p"), ("tau",), sweeps)
 
     def terms(self) -> RolledKernel:
         """Mass matrix M and forces f. A column of M is what inverse dynamics needs for a unit acceleration."""
-        tree, n = self.tree, self.n
+        tree, rotations = self.tree, self.rotations
         zero = {"inertia": ca.SX.zeros(21), "gain": ca.SX.zeros(6)}
         one, none = (
             Group(function_of(f"unit_{value}", [], [Slot("unit", ca.SX(value))]), [], [Records("unit", 1, [0], 1)], 1)
             for value in (1, 0)
         )
-        column = [
+        unit, needed = ca.SX.sym("unit"), ca.SX.sym("needed")
+        column = Group(
+            function_of("copy_1", [Slot("needed", needed)], [Slot("M", needed)]),
+            [Records("needed", 1)],
+            [Records("M", 1, None, self.n)],
+            self.n,
+        )
+        columns = [
             Sweep.of(one),
+            over("copy_1", self.n, [Slot("unit", unit)], [Slot("drive", unit)]),
+            *rotations.velocities("drive"),
             tree.sweep("following", _following),
             tree.sweep("loading", tree.loading, backward=True),
-            self._column(),
+            *self._armatures("drive", with_sequence=False),
+            *rotations.effort_along_coordinates("needed"),
+            Sweep.of(column),
             Sweep.of(none),
         ]
         sweeps: list[Sweep | Repeat] = [
+            *self._posture(),
             *self._efforts("u"),
             tree.ground("ground_dynamics", tree.ground_motion() | zero),
-            *tree.angles(),
-            tree.sweep("moving", lambda kind: tree.moving(kind, driven=False)),
-            tree.sweep("loading", tree.loading, backward=True),
-            tree.sweep("remaining", _remaining),
             tree.clear("unit", 1),
-            Repeat(column, n),
+            over("copy_1", self.n, [Slot("unit", unit)], [Slot("drive", unit)]),
+            *rotations.accelerations_of_links("drive"),
+            tree.sweep("driven_with_inertia", lambda kind: tree.moving(kind, driven=True, with_inertia=True)),
+            *self._forces("u"),
+            tree.sweep("loading", tree.loading, backward=True),
+            *(self._armatures("drive") if self.links.oriented else []),
+            *rotations.effort_along_coordinates("needed"),
+            over("remaining", self.n, *_difference("effort", "needed", "f")),
+            Repeat(columns, self.n),
         ]
         return self._kernel(USUAL, ("M", "f", "J", "gamma"), sweeps)
 
-    def _column(self) -> Sweep:
-        """Sweep that stores a column of M."""
-        numbers, needed, unit = ca.SX.sym("numbers", 3), ca.SX.sym("needed"), ca.SX.sym("unit")
-        inputs = [Slot("numbers", numbers), Slot("needed", needed), Slot("unit", unit)]
-        function = function_of("column", inputs, [Slot("M", needed + numbers[2] * unit)])
-        given = [Records(slot.array, slot.value.numel()) for slot in inputs]
-        return Sweep.of(Group(function, given, [Records("M", 1, None, self.n)], self.n))
+    def _posture(self) -> list[Sweep]:
+        """Sweeps that compute sines and cosines, and rotations and rates of spherical and free joints."""
+        v = ca.SX.sym("v")
+        rates = [over("copy_1", self.n, [Slot("v", v)], [Slot("rate", v)])] if self.links.oriented else []
+        return [*self.tree.angles(), *rates, *self.rotations.posture()]
+
+    def _armatures(self, accelerations: str, with_sequence: bool = True) -> list[Sweep]:
+        """Sweeps that add to "needed" what the armatures of the joints need."""
+        numbers, needed, a = ca.SX.sym("numbers", 3), ca.SX.sym("needed"), ca.SX.sym("a")
+        inputs = [Slot("numbers", numbers), Slot("needed", needed), Slot(accelerations, a)]
+        sweeps = [over("armature", self.n, inputs, [Slot("needed", needed + numbers[2] * a)])]
+        return sweeps + (self.rotations.armatures("needed") if with_sequence else [])
 
     def _efforts(self, given: str) -> list[Sweep]:
-        """Sweeps that compute the efforts along the joints.
+        """Sweeps that compute the efforts of actuators, loads and damping along the joints.
 
         given  "u" with the efforts of the actuators, "tau" with the forces tau, "" with none of both
         """
-        links = range(self.n)
         numbers, v, tau = ca.SX.sym("numbers", 3), ca.SX.sym("v"), ca.SX.sym("tau")
         inputs = [Slot("numbers", numbers), Slot("v", v), *([Slot("tau", tau)] if given == "tau" else [])]
         effort = numbers[1] - numbers[0] * v + (tau if given == "tau" else 0)
-        sweeps = [_over(f"effort_{given}", links, inputs, [Slot("effort", effort)])]
-        driving = [actuator for actuator in self.mechanism.actuators if actuator.joint]
+        sweeps = [over(f"effort_{given}", self.n, inputs, [Slot("effort", effort)])]
+        driving = [k for k, actuator in enumerate(self.mechanism.actuators) if actuator.joint]
         if given == "u" and driving:
             u, before = ca.SX.sym("u"), ca.SX.sym("effort")
             function = function_of("driven_by", [Slot("u", u), Slot("effort", before)], [Slot("effort", before + u)])
-            joints = {joint.name: link for link, joint in enumerate(self.links.joints)}
-            inputs_of = [k for k, actuator in enumerate(self.mechanism.actuators) if actuator.joint]
-            effort_of = Records("effort", 1, [joints[actuator.joint] for actuator in driving])
-            sweeps.append(Sweep.of(Group(function, [Records("u", 1, inputs_of), effort_of], [effort_of], len(driving))))
+            joints = self.links.of_joints
+            along = Records("effort", 1, [joints[self.mechanism.actuators[k].joint] for k in driving])
+            sweeps.append(Sweep.of(Group(function, [Records("u", 1, driving), along], [along], len(driving))))
         return sweeps
+
+    def _forces(self, given: str) -> list[Sweep]:
+        """Sweeps that add the forces of the scene to "effort", and subtract the wrenches on the links from "wrench".
+
+        given  "u" if the kernel has the actuator inputs u; otherwise these are zero
+        """
+        efforts, wrenches = self.scene.efforts(), self.scene.wrenches()
+        if not efforts and not wrenches:
+            return []
+        inputs, results, places, targets = list[Slot](), list[Slot](), list[Records](), list[Records]()
+        for array, width, found, sign in (("effort", 1, efforts, 1.0), ("wrench", 6, wrenches, -1.0)):
+            for link, value in found.items():
+                before = ca.SX.sym("before", width)
+                inputs.append(Slot(array, before))
+                results.append(Slot(array, before + sign * self._without_inputs(value, given)))
+                places.append(Records(array, width, [link]))
+        targets = places
+        return [*self._frames(), self._straight("forces_" + given, inputs, places, results, targets, given)]
+
+    def _without_inputs(self, expression: ca.SX, given: str) -> ca.SX:
+        u = self.scene.symbols.u
+        return expression if given == "u" else ca.substitute(expression, u, ca.SX.zeros(u.shape))
+
+    def _straight(
+        self,
+        name: str,
+        inputs: Sequence[Slot],
+        places: Sequence[Records],
+        results: Sequence[Slot],
+        targets: Sequence[Records],
+        given: str = "u",
+    ) -> Sweep:
+        """Sweep of one function of t, q, v, u, p, of the frames of the scene, and of other inputs."""
+        scene, symbols = self.scene, self.scene.symbols
+        usual = {"t": symbols.t, "q": scene.q, "v": scene.v, "p": symbols.p} | (
+            {"u": symbols.u} if given == "u" else {}
+        )
+        arguments = [(Slot(array, value), [0]) for array, value in usual.items()]
+        arguments += [(Slot("frame", frame), [link]) for frame, link in zip(scene.frames, scene.touched, strict=True)]
+        slots = [slot for slot, _ in arguments]
+        records = [Records(slot.array, slot.value.numel(), rows) for slot, rows in arguments]
+        function = function_of(name, [*slots, *inputs], results)
+        return Sweep.of(Group(function, [*records, *places], targets, 1))
 
     # -- measurements -------------------------------------------------------------------------------------------------
 
     def constant(self, inputs: Sequence[str], results: Mapping[str, int]) -> RolledKernel:
         """A kernel whose results are zero; {name: size} of its results."""
-        sweeps = [
-            Sweep.of(Group(function_of("clear_1", [], [Slot(name, ca.SX.zeros(1))]), [], [Records(name, 1)], size))
-            for name, size in results.items()
-            if size
-        ]
+        zero = function_of("clear_1", [], [Slot("", ca.SX.zeros(1))])
+        sweeps = [Sweep.of(Group(zero, [], [Records(name, 1)], size)) for name, size in results.items() if size]
         return self._kernel(inputs, tuple(results), sweeps)
+
+    def straight(self, results: Sequence[ca.SX], names: Sequence[str], inputs: Sequence[str] = USUAL) -> RolledKernel:
+        """A kernel of straight-line code, whose results may depend on the frames of the scene."""
+        values = [self.scene.real(result) for result in results]
+        values = [
+            value[: self.n] if name in ("q_out", "v_out") else value for name, value in zip(names, values, strict=True)
+        ]
+        slots = [Slot(name, value) for name, value in zip(names, values, strict=True)]
+        targets = [Records(slot.array, slot.value.numel()) for slot in slots]
+        if not any(slot.value.numel() for slot in slots):
+            return self._kernel(inputs, names, [])
+        frames = self._frames() if self._needs_frames(values) else []
+        return self._kernel(inputs, names, [*frames, self._straight(f"straight_{names[0]}", [], [], slots, targets)])
+
+    def _needs_frames(self, values: Sequence[ca.SX]) -> bool:
+        return bool(self.scene.frames) and ca.depends_on(ca.veccat(*values), ca.veccat(*self.scene.frames))
 
     def joints(self) -> RolledKernel:
         """Positions and velocities of the joints."""
-        q, v = ca.SX.sym("q"), ca.SX.sym("v")
-        copies = _over("copy", range(self.n), [Slot("q", q), Slot("v", v)], [Slot("position", q), Slot("velocity", v)])
-        return self._kernel(USUAL, ("position", "velocity"), [copies])
+        of_joints, q, v = self.links.of_joints, ca.SX.sym("q"), ca.SX.sym("v")
+        places = [of_joints[joint.name] for joint in self.mechanism.moving_joints]
+        function = function_of("measure", [Slot("q", q), Slot("v", v)], [Slot("position", q), Slot("velocity", v)])
+        given, results = (
+            [Records("q", 1, places), Records("v", 1, places)],
+            [Records("position", 1), Records("velocity", 1)],
+        )
+        sweeps = [Sweep.of(Group(function, given, results, len(places)))] if places else []
+        return self._kernel(USUAL, ("position", "velocity"), sweeps)
 
-    def outputs(self) -> RolledKernel:
-        """Values of the outputs, which are joint positions."""
-        joints = {joint.name: link for link, joint in enumerate(self.links.joints)}
-        rows = [joints[output.joint] for output in self.mechanism.outputs if isinstance(output, JointOutput)]
-        q = ca.SX.sym("q")
-        function = function_of("output", [Slot("q", q)], [Slot("value", q)])
-        sweeps = [Sweep.of(Group(function, [Records("q", 1, rows)], [Records("values", 1)], len(rows)))] if rows else []
-        return self._kernel(USUAL, ("values",), sweeps)
+    def outputs(self) -> tuple[list[str], RolledKernel]:
+        """Names of the outputs, and the kernel of their values."""
+        scene, none = self.scene, cast(Solution, None)  # no output of a tree without constraints needs the multipliers
+        names, values = outputs_of(self.mechanism, scene.motion, scene.symbols, scene.positions, none, scene.applied)
+        return names, self.straight([values], ("values",))
+
+    def guards(self) -> RolledKernel:
+        """Values of the guards."""
+        scene = self.scene
+        values = guard_values(self.mechanism, scene.motion.frames, scene.symbols, (), ca.SX(0, 1))
+        return self.straight([values], ("values",), (*USUAL, "lam"))
 
     def power(self) -> RolledKernel:
-        """Power of actuators, loads and damping, W."""
+        """Power of actuators, loads, damping and of the other forces, W."""
         effort, v, power = ca.SX.sym("effort"), ca.SX.sym("v"), ca.SX.sym("power")
         inputs = [Slot("effort", effort), Slot("v", v), Slot("power", power)]
         function = function_of("working", inputs, [Slot("power", power + effort * v)])
         total = Records("power", 1, [0] * self.n)
         sweep = Sweep.of(Group(function, [Records("effort", 1), Records("v", 1), total], [total], self.n))
-        return self._kernel(USUAL, ("power",), [_start("power", ca.SX(0)), *self._efforts("u"), sweep])
+        others = self._added("power", ca.SX(self.scene.power))
+        return self._kernel(USUAL, ("power",), [_start("power", ca.SX(0)), *self._efforts("u"), sweep, *others])
 
     def energy(self) -> RolledKernel:
         """Kinetic and potential energy, J."""
         frame, inertia, sums = ca.SX.sym("frame", FRAME), ca.SX.sym("inertia", N_INERTIA), ca.SX.sym("sums", 2)
-        numbers, rate = ca.SX.sym("numbers", 3), ca.SX.sym("v")
+        numbers, rate = ca.SX.sym("numbers", 3), ca.SX.sym("rate")
         p, R, w, v = _frame(frame)
         own = unpacked(inertia).expressed_in(ca.SX(3, 1), R)
         n, F = own.times(w, v)
         kinetic = 0.5 * (ca.dot(w, n) + ca.dot(v, F) + numbers[2] * rate * rate)
         potential = -ca.dot(ca.DM(self.mechanism.gravity), own.m * p + own.h)
-        inputs = [Slot("frame", frame), Slot("inertias", inertia), Slot("numbers", numbers), Slot("v", rate)]
+        inputs = [Slot("frame", frame), Slot("inertias", inertia), Slot("numbers", numbers), Slot(self.tree.rate, rate)]
         inputs.append(Slot("energy", sums))
         function = function_of("energetic", inputs, [Slot("energy", sums + ca.vertcat(kinetic, potential))])
         total = Records("energy", 2, [0] * self.n)
         given = [Records(slot.array, slot.value.numel()) for slot in inputs[:-1]]
         sweep = Sweep.of(Group(function, [*given, total], [total], self.n))
         still = ca.SX(ca.DM([0.0, self._energy_of_ground()]))
-        return self._kernel(USUAL, ("energy",), [_start("energy", still), *self._frames(), sweep])
+        others = self._added("energy", ca.vertcat(0, self.scene.stored), with_frames=False)
+        return self._kernel(USUAL, ("energy",), [_start("energy", still), *self._frames(), sweep, *others])
+
+    def _added(self, array: str, value: ca.SX, with_frames: bool = True) -> list[Sweep]:
+        """Sweeps that add an expression of the scene to the only record of an array."""
+        if value.is_zero():
+            return []
+        before, records = ca.SX.sym("before", value.numel()), Records(array, value.numel(), [0])
+        frames = self._frames() if with_frames and self._needs_frames([value]) else []
+        slots = [Slot(array, before)], [Slot(array, before + value)]
+        return [*frames, self._straight(f"added_{array}", slots[0], [records], slots[1], [records])]
 
     def _energy_of_ground(self) -> float:
         """Potential energy of the bodies that are fixed to the ground, J."""
@@ -292,17 +454,31 @@ class _Maker:
         """Sweeps that compute the frames of the links, and that of the ground."""
         ground = ca.vertcat(ca.SX.zeros(3), ca.vec(ca.SX.eye(3)), ca.SX.zeros(6))
         tree = self.tree
-        return [tree.ground("ground_frame", {"frame": ground}), *tree.angles(), tree.sweep("carrying", self._carrying)]
+        return [
+            *self._posture(),
+            tree.ground("ground_frame", {"frame": ground}),
+            tree.sweep("carrying", self._carrying),
+        ]
 
     def _carrying(self, kind: Kind) -> Step:
         """Step outward: frame of a link."""
-        before, rate = ca.SX.sym("frame", FRAME), ca.SX.sym("v")
+        before, rate = ca.SX.sym("frame", FRAME), ca.SX.sym("rate")
         p_P, R_P, w_P, v_P = _frame(before)
         inputs, r, R = self.tree.pose(kind, R_P)
         s_w, s_v = kind.parts(R[:, 2])
         frame = ca.vertcat(p_P + r, ca.vec(R.T), w_P + s_w * rate, v_P + ca.cross(w_P, r) + s_v * rate)
-        inputs += [Slot("frame", before, of_parent=True), Slot("v", rate)]
+        inputs += [Slot("frame", before, of_parent=True), Slot(self.tree.rate, rate)]
         return inputs, [Slot("frame", frame)]
+
+
+def _joint_numbers(joint: Joint, is_last: bool, symbols: Symbols) -> ca.SX:
+    """Damping, load and armature (3,) along the coordinate of a link.
+
+    Those of a planar joint act on its rotation alone. The scene has the damping of spherical and free joints.
+    """
+    armed = is_last or joint.is_oriented
+    damping, load = (0.0, 0.0) if joint.is_oriented or not is_last else (joint.damping, joint.load)
+    return ca.vertcat(*[ca.SX(symbols.number(each)) for each in (damping, load, joint.armature if armed else 0.0)])
 
 
 def _start(array: str, values: ca.SX) -> Sweep:
@@ -324,31 +500,18 @@ def _groups(sweeps: Sequence[Sweep | Repeat]) -> list[Group]:
     return found
 
 
-def _over(name: str, elements: Sequence[int], inputs: Sequence[Slot], results: Sequence[Slot]) -> Sweep:
-    """Sweep over elements, each of which has the record of its own number in every array."""
-    records = [[Records(slot.array, slot.value.numel()) for slot in slots] for slots in (inputs, results)]
-    return Sweep.of(Group(function_of(name, inputs, results), records[0], records[1], len(elements)))
-
-
-def _driving(kind: Kind) -> Step:
-    """Effort that an actuator must add to those of damping and load."""
-    numbers, needed, effort, a = (ca.SX.sym(name, size) for name, size in (("n", 3), ("needed", 1), ("e", 1), ("a", 1)))
-    inputs = [Slot("numbers", numbers), Slot("needed", needed), Slot("effort", effort), Slot("a", a)]
-    return inputs, [Slot("tau", needed - effort + numbers[2] * a)]
-
-
-def _remaining(kind: Kind) -> Step:
-    """Generalized force f: effort along the joint without that which the motion needs."""
-    needed, effort = ca.SX.sym("needed"), ca.SX.sym("effort")
-    return [Slot("needed", needed), Slot("effort", effort)], [Slot("f", effort - needed)]
+def _difference(first: str, second: str, result: str) -> Step:
+    """Step that subtracts an array from another one."""
+    a, b = ca.SX.sym("a"), ca.SX.sym("b")
+    return [Slot(first, a), Slot(second, b)], [Slot(result, a - b)]
 
 
 def _following(kind: Kind) -> Step:
-    """Step outward: acceleration of a link that comes from accelerations "unit" of the joints, and its wrench."""
+    """Step outward: acceleration of a link that comes from accelerations "drive" of the joints, and its wrench."""
     axis, r, before, entries = (ca.SX.sym(name, size) for name, size in (("s", 3), ("r", 3), ("gain", 6), ("I", 21)))
-    unit = ca.SX.sym("unit")
+    drive = ca.SX.sym("drive")
     s_w, s_v = kind.parts(axis)
-    w, v = before[:3] + s_w * unit, before[3:] + ca.cross(before[:3], r) + s_v * unit
-    inputs = [Slot("axis", axis), Slot("reach", r), Slot("inertia", entries), Slot("unit", unit)]
+    w, v = before[:3] + s_w * drive, before[3:] + ca.cross(before[:3], r) + s_v * drive
+    inputs = [Slot("axis", axis), Slot("reach", r), Slot("inertia", entries), Slot("drive", drive)]
     inputs.append(Slot("gain", before, of_parent=True))
     return inputs, [Slot("gain", ca.vertcat(w, v)), Slot("wrench", ca.vertcat(*articulated(entries).times(w, v)))]

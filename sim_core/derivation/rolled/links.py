@@ -1,7 +1,7 @@
-"""The numbers of a tree's links, as arrays: topology, constant poses and inertias.
+"""The links of a tree: topology, constant poses and inertias.
 
-A link has one degree of freedom about or along the z axis of its own frame, whose origin is at the joint's point. The
-bodies of the link are fixed to this frame.
+A link has one degree of freedom about or along the z axis of its own frame, whose origin is at the joint's point. A
+joint of several degrees of freedom is a sequence of links, and its child body is fixed to the last of them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 
 from sim_core import spatial
 from sim_core.derivation.coordinates.inertia import Inertia
-from sim_core.mechanism.description import GROUND, Joint, Mechanism
-from sim_core.mechanism.inertias import inertia_matrix
-from sim_core.mechanism.quantities import value_of
+from sim_core.derivation.symbols import Symbols
+from sim_core.mechanism.description import GROUND, Body, Joint, Mechanism, X, Y, Z
+from sim_core.mechanism.quantities import Vector3, value_of
 
 N_INERTIA = 10  # mass, first moment of mass (3), inertia xx, xy, yy, xz, yz, zz about the link's origin
 
@@ -30,61 +30,111 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Links:
-    """The links of a tree, in the order of the coordinates.
+class Link:
+    """A link: its joint and kind, its parent link, and the constant pose of the link's joint.
 
-    joints    joint of each link
-    parents   (n,) index of each link's parent link; -1 for the ground
-    poses     (n, 12) constant pose of each joint in the parent link's frame: position p_PJ (3), m, then the rotation
-              R_PJ (9), row by row
-    inertias  (n, 10) inertia of the bodies of each link: mass, first moment of mass, inertia (see N_INERTIA)
-    places    {body: Place}
+    kind    "revolute": turns about z; "prismatic": moves along z; "oriented": first of the three rotations of a
+            spherical or free joint, whose whole orientation it takes; "following": second or third of these
+    parent  index of the parent link; -1 for the ground
+    p, R    position (3,), m, and rotation (3, 3) of the joint in the parent link's frame
+    is_last whether the link is the last one of its joint
     """
 
-    joints: list[Joint]
-    parents: list[int]
-    poses: np.ndarray
-    inertias: np.ndarray
+    joint: Joint
+    kind: str
+    parent: int
+    p: np.ndarray
+    R: np.ndarray
+    is_last: bool
+
+
+@dataclass(frozen=True)
+class Links:
+    """The links of a tree, in the order of the coordinates, the bodies' places, and the bodies mounted on each link."""
+
+    links: list[Link]
     places: dict[str, Place]
+    mounted: list[list[Body]]
 
     @property
     def count(self) -> int:
         """Number of links."""
-        return len(self.joints)
+        return len(self.links)
+
+    @property
+    def of_joints(self) -> dict[str, int]:
+        """{joint: index of its last link}."""
+        return {link.joint.name: index for index, link in enumerate(self.links) if link.is_last}
+
+    @property
+    def oriented(self) -> list[int]:
+        """Index of the first rotation of each spherical or free joint."""
+        return [index for index, link in enumerate(self.links) if link.kind == "oriented"]
+
+    @property
+    def poses(self) -> np.ndarray:
+        """Constant poses (n, 12): the position, then the rotation, row by row."""
+        return np.array([np.concatenate([link.p, link.R.ravel()]) for link in self.links])
 
 
 def links_of(mechanism: Mechanism) -> Links:
-    """The links of a mechanism in joint coordinates, whose moving joints have one coordinate each."""
+    """The links of a mechanism in joint coordinates."""
     places = {GROUND: Place(-1, np.zeros(3), np.eye(3))}
-    joints, parents, poses = list[Joint](), list[int](), list[np.ndarray]()
+    links = list[Link]()
     for joint in mechanism.joints:
         before, fixed = places[joint.parent], np.array(joint.rotation)
         if joint.is_fixed:
             p_PC = np.array(joint.parent_point) - fixed @ np.array(joint.child_point)
             places[joint.child] = Place(before.link, before.p + before.R @ p_PC, before.R @ fixed)
-            continue
-        turn = np.column_stack([*spatial.perpendicular_axes(joint.axis), joint.axis])
-        p_PJ, R_PJ = before.p + before.R @ np.array(joint.parent_point), before.R @ turn
-        R_LC = turn.T @ fixed
-        places[joint.child] = Place(len(joints), -(R_LC @ np.array(joint.child_point)), R_LC)
-        joints.append(joint)
-        parents.append(before.link)
-        poses.append(np.concatenate([p_PJ, R_PJ.ravel()]))
-    return Links(joints, parents, np.array(poses), _inertias(mechanism, places, len(joints)), places)
-
-
-def _inertias(mechanism: Mechanism, places: dict[str, Place], n: int) -> np.ndarray:
-    """Inertias (n, 10) of the links, see Links."""
-    m, c, I, p, R = ca.SX.sym("m"), ca.SX.sym("c", 3), ca.SX.sym("I", 3, 3), ca.SX.sym("p", 3), ca.SX.sym("R", 3, 3)
-    offset = ca.skew(c)
-    moved = Inertia(m, m * c, I - m * (offset @ offset)).expressed_in(p, R)
-    body_inertia = ca.Function("inertia", [m, c, I, p, R], [ca.vertcat(*packed(moved))])
-    found = np.zeros((n, N_INERTIA))
+        else:
+            links += _links_of_joint(joint, before, len(links))
+            R_LC = np.eye(3) if joint.is_oriented else _axes(joint.axis).T @ fixed
+            places[joint.child] = Place(len(links) - 1, -(R_LC @ np.array(joint.child_point)), R_LC)
+    mounted: list[list[Body]] = [[] for _ in links]
     for body in mechanism.bodies:
-        place = places[body.name]
-        if place.link >= 0:
-            own = body_inertia(value_of(body.mass), body.center_of_mass, inertia_matrix(body), place.p, place.R)
-            found[place.link] += np.array(own).ravel()
+        if places[body.name].link >= 0:
+            mounted[places[body.name].link].append(body)
+    return Links(links, places, mounted)
+
+
+def _links_of_joint(joint: Joint, before: Place, first: int) -> list[Link]:
+    """The links of a joint, of which the first has the index `first`."""
+    moves = [("prismatic", axis) for axis in joint.slides]
+    if joint.turns:
+        moves.append(("revolute", joint.axis))
+    if joint.is_oriented:
+        moves += [("oriented", X), ("following", Y), ("following", Z)]
+    parent, p, R, links = before.link, before.p + before.R @ np.array(joint.parent_point), before.R, list[Link]()
+    for kind, axis in moves:
+        # the rotation of an oriented joint is between the joint's pose and the link's axes
+        turn = R if kind == "oriented" else R @ _axes(axis)
+        links.append(Link(joint, kind, parent, p, turn, len(links) + 1 == len(moves)))
+        parent, p, R = first + len(links) - 1, np.zeros(3), _axes(axis).T
+    return links
+
+
+def _axes(axis: Vector3) -> np.ndarray:
+    """Rotation matrix whose third column is `axis`."""
+    return np.column_stack([*spatial.perpendicular_axes(axis), axis])
+
+
+def inertias_of(links: Links, symbols: Symbols) -> list[ca.SX]:
+    """The ten numbers of each link's inertia about its origin; expressions of the parameters p if tunable."""
+    m, c, I, p, R = ca.SX.sym("m"), ca.SX.sym("c", 3), ca.SX.sym("I", 6), ca.SX.sym("p", 3), ca.SX.sym("R", 3, 3)
+    xx, yy, zz, xy, xz, yz = ca.vertsplit(I)
+    about, offset = symmetric(ca.vertcat(xx, xy, yy, xz, yz, zz)), ca.skew(c)
+    moved = Inertia(m, m * c, about - m * (offset @ offset)).expressed_in(p, R)
+    inertia = ca.Function("inertia", [m, c, I, p, R], [ca.vertcat(*packed(moved))])
+    found = list[ca.SX]()
+    for bodies in links.mounted:
+        total = ca.SX.zeros(N_INERTIA)
+        for body in bodies:
+            place = links.places[body.name]
+            mass, numbers = symbols.number(body.mass), [symbols.number(each) for each in body.inertia]
+            is_tunable = any(isinstance(number, ca.SX) for number in (mass, *numbers))
+            six = ca.vertcat(*numbers) if is_tunable else ca.DM([value_of(each) for each in body.inertia])
+            total += inertia(mass, body.center_of_mass, six, place.p, place.R)
+        found.append(total)
     return found
 
 

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import casadi as ca
-import numpy as np
 
 from sim_core.derivation.coordinates.articulated import Articulated, Wrench
 from sim_core.derivation.coordinates.recursive import LinkMotion, carried_motion, motion_of_ground, wrench_of
 from sim_core.derivation.rolled.links import N_INERTIA, Links, lower, symmetric, unpacked
 from sim_core.kernels.rolled import Group, Records, Sweep
 from sim_core.mechanism.description import Mechanism
-from sim_core.mechanism.quantities import value_of
 
 ANGLES = 8  # angles whose sines and cosines are computed together
 
@@ -37,39 +35,30 @@ Step = tuple[Sequence[Slot], Sequence[Slot]]  # inputs, which are symbols; resul
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of joint with one degree of freedom about ("revolute") or along ("prismatic") the link's z axis."""
+    """A kind of link, see `Link`: "revolute", "prismatic", "oriented" or "following"."""
 
     name: str
 
-    @property
-    def turns(self) -> bool:
-        """Whether the joint rotates."""
-        return self.name == "revolute"
-
     def parts(self, axis: ca.SX) -> tuple[ca.SX, ca.SX]:
         """Angular and linear velocity of the link per unit of joint velocity, given its z axis."""
-        return (axis, ca.SX(3, 1)) if self.turns else (ca.SX(3, 1), axis)
+        return (ca.SX(3, 1), axis) if self.name == "prismatic" else (axis, ca.SX(3, 1))
 
 
 class Tree:
     """Sweeps over the links of a mechanism. Arrays with one record per link have a last record for the ground.
 
-    tables  {name: constant table with one row per link}
+    rate  array with the velocities of the joints; with spherical or free joints it is an intermediate array, which
+          holds angular velocities in place of the rates of rotation coordinates
     """
 
     def __init__(self, mechanism: Mechanism, links: Links) -> None:
         self.mechanism, self.links, self.n = mechanism, links, links.count
-        names = [joint.kind for joint in links.joints]
+        names = [link.kind for link in links.links]
         self.kinds = [Kind(name) for name in dict.fromkeys(names)]
         of_kind = [[kind.name for kind in self.kinds].index(name) for name in names]
         self._members = [[k for k, own in enumerate(of_kind) if own == kind] for kind in range(len(self.kinds))]
         self._runs = _runs(of_kind)
-        numbers = [(j.damping, j.load, j.armature) for j in links.joints]
-        self.tables = {
-            "poses": links.poses,
-            "inertias": links.inertias,
-            "numbers": np.array([[value_of(each) for each in row] for row in numbers]),
-        }
+        self.rate = "rate" if links.oriented else "v"
 
     # -- sweeps -------------------------------------------------------------------------------------------------------
 
@@ -98,7 +87,7 @@ class Tree:
 
     @cached_property
     def _parents(self) -> list[int]:
-        return [self.n if parent < 0 else parent for parent in self.links.parents]
+        return [self.n if link.parent < 0 else link.parent for link in self.links.links]
 
     def ground(self, name: str, results: dict[str, ca.SX]) -> Sweep:
         """Sweep that writes the ground's record of some arrays: constants."""
@@ -134,20 +123,27 @@ class Tree:
         """(inputs, vector r from the parent's origin to the link's, rotation R of the link) in the world's axes."""
         pose = ca.SX.sym("pose", 12)
         turn = R_P @ matrix(pose[3:])
-        if kind.turns:
+        inputs, r = [Slot("poses", pose)], R_P @ pose[:3]
+        if kind.name == "revolute":
             s, c = ca.SX.sym("sine"), ca.SX.sym("cosine")
             R = ca.horzcat(c * turn[:, 0] + s * turn[:, 1], c * turn[:, 1] - s * turn[:, 0], turn[:, 2])
-            return [Slot("poses", pose), Slot("sine", s), Slot("cosine", c)], R_P @ pose[:3], R
+            return [*inputs, Slot("sine", s), Slot("cosine", c)], r, R
+        if kind.name == "oriented":
+            own = ca.SX.sym("turn", 9)
+            return [*inputs, Slot("turn", own)], r, (turn @ matrix(own))[:, [1, 2, 0]]  # its z axis is the child's x
+        if kind.name == "following":
+            return inputs, r, turn
         q = ca.SX.sym("q")
-        return [Slot("poses", pose), Slot("q", q)], R_P @ pose[:3] + turn[:, 2] * q, turn
+        return [*inputs, Slot("q", q)], r + turn[:, 2] * q, turn
 
-    def moving(self, kind: Kind, driven: bool) -> Step:
+    def moving(self, kind: Kind, driven: bool, with_inertia: bool) -> Step:
         """Step outward: pose and motion of a link, its inertia and the wrench that its motion needs.
 
-        driven  whether the joints have the accelerations in the array "a"; otherwise these are zero
+        driven        whether the joints have the accelerations in the array "drive"; otherwise these are zero
+        with_inertia  whether the link's inertia is a result
         """
         R_P, before = ca.SX.sym("R", 9), ca.SX.sym("motion", 18)
-        rate, a = ca.SX.sym("v"), ca.SX.sym("a") if driven else ca.SX(0)
+        rate, a = ca.SX.sym("rate"), ca.SX.sym("a") if driven else ca.SX(0)
         numbers = ca.SX.sym("inertia", N_INERTIA)
         inputs, r, R = self.pose(kind, matrix(R_P))
         axis = R[:, 2]
@@ -158,8 +154,8 @@ class Tree:
             Slot("R", R_P, of_parent=True),
             Slot("motion", before, of_parent=True),
             Slot("inertias", numbers),
-            Slot("v", rate),
-            *([Slot("a", a)] if driven else []),
+            Slot(self.rate, rate),
+            *([Slot("drive", a)] if driven else []),
         ]
         results = [
             Slot("R", ca.vec(R.T)),
@@ -167,7 +163,7 @@ class Tree:
             Slot("axis", axis),
             Slot("reach", r),
             Slot("wrench", ca.vertcat(n, F)),
-            *([] if driven else [Slot("inertia", entries_of(Articulated.of(inertia)))]),
+            *([Slot("inertia", entries_of(Articulated.of(inertia)))] if with_inertia else []),
         ]
         return inputs, results
 
@@ -209,14 +205,14 @@ class Tree:
         ]
         return inputs, results
 
-    def solving(self, kind: Kind) -> Step:
-        """Step inward with a known factor: what is left of the right-hand side r1 at a joint."""
+    def solving(self, kind: Kind, right: str) -> Step:
+        """Step inward with a known factor: what is left of the right-hand side, array `right`, at a joint."""
         axis, r, U, wrench = (ca.SX.sym(name, size) for name, size in (("s", 3), ("r", 3), ("U", 6), ("f", 6)))
         inverse, wrench_P, r1 = ca.SX.sym("inverse"), ca.SX.sym("f_P", 6), ca.SX.sym("r1")
         parts = kind.parts(axis)
         rest = r1 - ca.dot(parts[0], wrench[:3]) - ca.dot(parts[1], wrench[3:])
         inputs = [
-            Slot("r1", r1),
+            Slot(right, r1),
             Slot("axis", axis),
             Slot("reach", r),
             Slot("U", U),
@@ -258,6 +254,12 @@ def function_of(name: str, inputs: Sequence[Slot], results: Sequence[Slot]) -> c
     """CasADi function of a step."""
     names = [f"input_{k}" for k in range(len(inputs))], [f"result_{k}" for k in range(len(results))]
     return ca.Function(name, [i.value for i in inputs], [ca.densify(r.value) for r in results], *names)
+
+
+def over(name: str, count: int, inputs: Sequence[Slot], results: Sequence[Slot]) -> Sweep:
+    """Sweep over `count` elements, each of which has the record of its own number in every array."""
+    given, targets = ([Records(slot.array, slot.value.numel()) for slot in slots] for slots in (inputs, results))
+    return Sweep.of(Group(function_of(name, inputs, results), given, targets, count))
 
 
 def _passed_on(wrench: ca.SX, wrench_P: ca.SX, r: ca.SX, U: Wrench, x: ca.SX) -> ca.SX:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+import msgspec
 import pytest
 import zmq
 
@@ -157,6 +158,14 @@ def test_two_runs_in_one_process_are_the_same_bytes(make_plan: MakePlan) -> None
     assert first == composed(plan)
     counts = Counter(topic.rpartition("/")[2] for topic, _ in first)
     assert counts == {"description": 1, "state": 301, "body_poses": 18, "reference": 30, "command": 300, "snapshot": 1}
+
+
+def test_two_runs_with_kernels_in_loops_are_the_same_bytes(make_plan: MakePlan) -> None:
+    plan = make_plan(*PLAN, mode="lockstep", duration_s=0.1, **{"parameters.coordinates": "joint"})
+    rolled = msgspec.structs.replace(plan, sim=msgspec.structs.replace(plan.sim, rolled=True))
+    streams = composed(rolled)
+    assert streams == composed(rolled)
+    assert Counter(topic for topic, _ in streams) == Counter(topic for topic, _ in composed(plan))
 
 
 def overheard(run: Any, plan: Plan, until: Callable[..., Any]) -> tuple[dict[str, list[bytes]], Any]:

@@ -1,0 +1,133 @@
+"""Forces on bodies and joints of a tree, by virtual work in displacements of single links.
+
+The existing derivations of forces, outputs and guards take symbolic frames and coordinates. Here each link that a force
+acts on has six virtual coordinates, a translation and a small rotation in the world's axes, at which all expressions
+are evaluated at zero; the velocities of these coordinates are the link's velocity and angular velocity. The generalized
+force along the six coordinates is then the force on the link and its moment about the link's origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import casadi as ca
+
+from sim_core.derivation.coordinates import orientations
+from sim_core.derivation.forces.applied import AppliedForces, applied_forces
+from sim_core.derivation.forces.springs import spring_energy, spring_forces, spring_power
+from sim_core.derivation.rolled.links import Links
+from sim_core.derivation.symbols import Frame, JointMeasure, Motion, column, ground_frame, symbols_for
+from sim_core.mechanism.description import GROUND, Mechanism
+
+FRAME = 18  # numbers of a link's frame: position, rotation (row by row), angular velocity, velocity of the origin
+VIRTUAL = 6  # virtual coordinates of a link
+
+
+@dataclass(frozen=True)
+class _WorldFrame(Frame):
+    """A frame whose angular velocity in the world's axes is known."""
+
+    world: ca.SX = field(default_factory=lambda: ca.SX(3, 1))
+
+    @property
+    def w_W(self) -> ca.SX:
+        """Angular velocity (3,) of the body in world axes, rad/s."""
+        return self.world
+
+
+class Scene:
+    """Symbolic frames of the bodies that forces, outputs and guards name, and the forces on them.
+
+    touched   indices of the links that carry these bodies
+    frames    symbols (FRAME,) of the frames of the touched links
+    symbols   symbols of the mechanism, with the virtual coordinates after the others
+    applied   forces of joint parts, contacts, custom forces and pushes
+    force     generalized forces (n + VIRTUAL * len(touched),) of these, of springs between points and of the damping of
+              spherical and free joints
+    power     their power, W
+    stored    energy stored in them, J
+    """
+
+    def __init__(self, mechanism: Mechanism, links: Links) -> None:
+        self.mechanism, self.n = mechanism, links.count
+        bodies = [body for body in _named(mechanism) if links.places[body].link >= 0]
+        self.touched = sorted({links.places[body].link for body in bodies})
+        plain = symbols_for(mechanism, links.count)
+        self.q, self.v = plain.q, plain.v
+        self.frames = [ca.SX.sym(f"frame_{link}", FRAME) for link in self.touched]
+        self._virtual = ca.SX.sym("virtual", VIRTUAL * len(self.touched))
+        twists = [ca.vertcat(frame[15:], frame[12:15]) for frame in self.frames]
+        moving, of_joints = mechanism.moving_joints, links.of_joints
+        places = [of_joints[joint.name] for joint in moving]
+        self.positions = column([plain.q[place] for place in places])
+        self.rates = column([plain.v[place] for place in places])
+        joints = {
+            joint.name: JointMeasure(plain.q[place], plain.v[place], joint.is_length, False)
+            for joint, place in zip(moving, places, strict=True)
+        }
+        inputs = {actuator.name: plain.u[index] for index, actuator in enumerate(mechanism.actuators)}
+        q, v = ca.vertcat(plain.q, self._virtual), ca.vertcat(plain.v, *twists)
+        self.symbols = replace(plain, q=q, v=v, joints=joints, inputs=inputs)
+        self.motion = Motion(mechanism.coordinate_names, self._body_frames(links), ca.SX(), ca.SX(), lambda a: a)
+        self.applied = self._applied()
+
+    def _body_frames(self, links: Links) -> dict[str, Frame]:
+        """{body: frame} of the ground, of the bodies on the touched links and of those that are fixed to the ground."""
+        found = ground_frame()
+        for name, place in links.places.items():
+            p, R = ca.DM(place.p), ca.DM(place.R)
+            if name == GROUND:
+                continue
+            if place.link < 0:
+                found[name] = Frame(ca.SX(p), ca.SX(R), ca.SX(3, 1))
+            elif place.link in self.touched:
+                k = self.touched.index(place.link)
+                moved, turned = (self._virtual[VIRTUAL * k + at : VIRTUAL * k + at + 3] for at in (0, 3))
+                frame = self.frames[k]
+                R_WL = (ca.SX.eye(3) + ca.skew(turned)) @ ca.reshape(frame[3:12], 3, 3).T
+                R_WB, w = R_WL @ R, frame[12:15]
+                found[name] = _WorldFrame(frame[:3] + moved + R_WL @ p, R_WB, R_WB.T @ w, world=w)
+        return found
+
+    def _applied(self) -> AppliedForces:
+        applied = applied_forces(self.mechanism, self.motion, self.symbols, self.positions, self.rates)
+        frames, symbols = self.motion.frames, self.symbols
+        force = spring_forces(self.mechanism, frames, symbols)
+        power = spring_power(self.mechanism, frames, symbols)
+        if self.mechanism.oriented_joints:
+            damping = orientations.damping_forces(self.mechanism, symbols)
+            force, power = force + damping, power + ca.dot(damping, symbols.v)
+        stored = spring_energy(self.mechanism, frames, symbols)
+        self.force, self.power = self.real(applied.plus(force)), self.real(applied.power(power))
+        self.stored = self.real(sum(applied.stored, stored))
+        return applied
+
+    def real(self, expression: ca.SX) -> ca.SX:
+        """An expression with all virtual coordinates zero."""
+        return ca.substitute(expression, self._virtual, ca.SX.zeros(self._virtual.numel()))
+
+    def efforts(self) -> dict[int, ca.SX]:
+        """{link: force along its coordinate} of the links with such a force."""
+        return {k: self.force[k] for k in range(self.n) if not self.force[k].is_zero()}
+
+    def wrenches(self) -> dict[int, ca.SX]:
+        """{link: moment about its origin, then force (6,)} of the links with a force."""
+        found = {}
+        for k, link in enumerate(self.touched):
+            begin = self.n + VIRTUAL * k
+            both = ca.vertcat(self.force[begin + 3 : begin + 6], self.force[begin : begin + 3])
+            if not both.is_zero():
+                found[link] = both
+        return found
+
+
+def _named(mechanism: Mechanism) -> Iterable[str]:
+    """Names of the bodies whose frames forces, outputs or guards need."""
+    parts = (*mechanism.springs, *mechanism.contacts, *mechanism.outputs, *mechanism.guards, *mechanism.forces)
+    names = list(mechanism.pushable)
+    for part in parts:
+        owners = [part, *getattr(part, "points", ()), *getattr(part, "conditions", ())]
+        names += [getattr(each, key) for each in owners for key in ("body", "other", "body_a", "body_b")
+                  if getattr(each, key, "")]  # fmt: skip
+    return [name for name in dict.fromkeys(names) if name != GROUND]
