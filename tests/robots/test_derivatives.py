@@ -15,7 +15,7 @@ from sim_core.mechanism import Actuator, Mechanism
 from sim_core.system import assemble
 
 RELATIVE = 1e-10  # of the largest entry
-ZERO = 1e-6  # largest entry of a matrix that is 0 but for rounding
+ZERO = 1e-3  # largest entry up to which a matrix may be 0 but for rounding
 TREES, STATES = 60, 100
 SAMPLED_TREES, SAMPLED_STATES = 6, 5
 
