@@ -1,4 +1,4 @@
-"""Equilibria of a system, and the poles and frequencies of small motions about them."""
+"""Equilibria of a system."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def equilibrium(system: System, near: Any, u: Any = None) -> Array:
             f"argument 'near' is {near!r}; for {system.mechanism.name!r} give {system.n_q} finite numbers, in the "
             f"order {', '.join(system.coordinate_names)}"
         )
-    rest, efforts = np.zeros(system.n_q), _efforts(system, u)
+    rest, efforts = np.zeros(system.n_q), efforts_of(system, u)
 
     def unrest(q: Array) -> Array:
         a = system.acceleration(0.0, q, rest, efforts(q, rest))[0]
@@ -72,46 +72,7 @@ def _remaining_motion(system: System, left: Array) -> str:
     return f"the constraints are still violated, by {left[largest]:.3g}"
 
 
-def frequencies(system: System, about: Array, u: Any = None) -> Array:
-    """Absolute values (2 n_q,), rad/s, ascending, of the eigenvalues of the motion linearized about an equilibrium.
-
-    about  coordinates (n_q,) of the equilibrium
-    u      actuator efforts (n_u,), by default those at the start, or a function of q and v that returns them
-    """
-    return np.sort(np.abs(poles(system, about, u)))
-
-
-def is_unstable(system: System, about: Array, u: Any = None) -> bool:
-    """Whether an equilibrium is unstable, that is, whether the linearized motion grows exponentially.
-
-    about  coordinates (n_q,) of the equilibrium
-    u      actuator efforts (n_u,), by default those at the start, or a function of q and v that returns them
-    """
-    found = poles(system, about, u)
-    return bool(found.real.max() > 1e-3 * np.abs(found).max())
-
-
-def poles(system: System, about: Array, u: Any = None) -> Array:
-    """Eigenvalues (2 n_q,), 1/s, of the motion linearized about an equilibrium by finite differences.
-
-    about  coordinates (n_q,) of the equilibrium
-    u      actuator efforts (n_u,), by default those at the start, or a function of q and v that returns them
-    """
-    n, step, efforts = system.n_q, 1e-6, _efforts(system, u)
-    rest = np.zeros(n)
-    A = np.zeros((2 * n, 2 * n))
-    A[:n, n:] = np.eye(n)
-    for k, e in enumerate(np.eye(n) * step):
-        for column, (dq, dv) in ((k, (e, rest)), (n + k, (rest, e))):
-            ahead, behind = (
-                system.acceleration(0.0, about + sign * dq, sign * dv, efforts(about + sign * dq, sign * dv))[0]
-                for sign in (1, -1)
-            )
-            A[n:, column] = (ahead - behind) / (2 * step)
-    return np.asarray(np.linalg.eigvals(A))
-
-
-def _efforts(system: System, u: Any) -> Callable[[Array, Array], Any]:
+def efforts_of(system: System, u: Any) -> Callable[[Array, Array], Any]:
     """The actuator efforts `u` as a function of q and v.
 
     u  such a function, which is returned unchanged; or constant efforts (n_u,); or None, which means the efforts at the

@@ -47,7 +47,9 @@ class Pole(NamedTuple):
 class LinearSystem:
     """Deviations x, u, y of a system from the point q, v, u0: x' = A x + B u + offset, y = C x + D u.
 
-    A discrete system has x at the next step in place of x'.
+    A discrete system has x at the next step in place of x'. The rotation coordinates of spherical and free joints are
+    then the rotation vector from the orientation that the joint has without deviations, before and after the step; in
+    `offset`, they are the rotation within the step.
 
     states, inputs, outputs  names: coordinates and COORDINATE.velocity; actuators; joints, JOINT.velocity, outputs
     state_units, input_units, output_units  their units; "" for an output without a declared unit

@@ -31,8 +31,9 @@ from typing import Any
 import numpy as np
 
 from sim_core.analysis.attitudes import Attitudes, component_names, largest_angles, tilt_angles
-from sim_core.analysis.equilibria import equilibrium, frequencies, is_unstable, poles
+from sim_core.analysis.equilibria import equilibrium
 from sim_core.analysis.held import HeldInputs
+from sim_core.analysis.small_motions import frequencies, is_unstable, poles
 from sim_core.analysis.starts import completed
 from sim_core.batch.peaks import Peaks
 from sim_core.errors import InvalidRequest, UnknownName
@@ -53,7 +54,7 @@ __all__ = [
 Array = np.ndarray
 Progress = Callable[[int, int], None]
 STEPS_PER_UNIT = 40  # steps per 1 / (largest frequency), by default
-NONZERO = 1e-5  # a frequency below this share of the largest one counts as zero; `poles` has such errors
+NONZERO = 1e-5  # a frequency below this share of the largest one counts as zero: double poles at 0 have such errors
 REFINED = 12  # starts around which `worst` refines
 SHRINK = 0.6
 
@@ -127,7 +128,7 @@ class StateNorm:
                 raise InvalidRequest(f"{what} is {value}; it must be a positive number")
         if time_unit_s is None or step_s is None:
             found = frequencies(system, at, u)
-            nonzero = found[found > NONZERO * max(1.0, found[-1])]
+            nonzero = found[found > NONZERO * max(1.0, found.max(initial=0.0))]
             if not len(nonzero):
                 raise InvalidRequest(
                     f"{mechanism.name!r} has no nonzero frequency at its equilibrium; give time_unit_s and step_s"

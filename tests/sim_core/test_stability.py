@@ -72,6 +72,18 @@ def test_the_unit_of_time_is_that_of_the_slowest_mode(double: System) -> None:
     assert v[0] == pytest.approx([0.0, 0.2])
 
 
+def test_the_frequencies_of_a_loop_are_those_of_its_free_motions() -> None:
+    """The rotary pendulum with its joints as constraints, and without; the arm turns freely."""
+    norms = []
+    for coordinates in ("absolute", "joint"):
+        system = assemble(build("rotary_pendulum", coordinates=coordinates, start_deg=0.0))
+        norms.append(StateNorm.of(system))
+        found = frequencies(system, norms[-1].about)
+        assert found[:2] == pytest.approx([0.0, 0.0], abs=1e-5)
+        assert found[2:] == pytest.approx(np.full(2, 1.0 / norms[-1].time_unit_s), rel=1e-9)
+    assert norms[0].time_unit_s == pytest.approx(norms[1].time_unit_s, rel=1e-9)
+
+
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_failed_search_for_an_equilibrium_names_the_coordinate_and_warns_of_no_overflow() -> None:
     arm = assemble(build("arm_2dof"))

@@ -14,9 +14,10 @@ from nodes.research.maps.request import JOINT_COORDINATES, Request, check_rows, 
 from nodes.research.maps.starts import ranges_from
 from nodes.research.sweeps.engine import default_workers
 from sim_core.analysis.attitudes import Attitudes
-from sim_core.analysis.equilibria import equilibrium, is_unstable
+from sim_core.analysis.equilibria import equilibrium
 from sim_core.analysis.held import HeldInputs
 from sim_core.analysis.maps import StateMap, grid, map_of, state_map
+from sim_core.analysis.small_motions import is_unstable
 from sim_core.analysis.stability import StateNorm
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.kernels.effort import LIMIT_S
