@@ -57,6 +57,8 @@ class NothingToFitError(ValueError):
 class JointScore:
     """Errors on the held-out part: rms of measured minus predicted effort over the standard deviation of the measured.
 
+    For a joint without motor, over that of the terms that cancel in the model before.
+
     before    of the model as it was
     friction  of the model as it was, with fitted friction
     after     of the corrected model
@@ -145,7 +147,8 @@ def fit(
 ) -> FitResult:
     """Fit a mechanism's inertias and friction to recordings of its joints; see `FitResult`.
 
-    joints        names of the recorded joints, in the order of the recordings' columns and of the mechanism
+    joints        names of the recorded joints, in the order of the recordings' columns. A joint without motor has the
+                  effort 0, which is as much knowledge as a measured effort
     holdout       last share of the motion of each recording, of which nothing is fitted
     inertia       whether inertias are fitted; otherwise only friction is
     held          {joint: position, rad or m} of joints that were not recorded, by default 0
@@ -240,8 +243,8 @@ class _Fitter:
         apart = {j: "its unit is unknown" for j in known if self.joints[j] in unit_unknown}
         left = [j for j in known if j not in apart | unexplained]
         apart |= _of_another_size(self.regressor, rows, regression, left)
-        together, more = _contradicting(regression, [j for j in left if j not in apart])
-        if not together:
+        together, more = _contradicting(rows, regression, [j for j in left if j not in apart])
+        if all(_without_motor(rows, j) for j in together):
             raise NothingToFitError("no joint has efforts that gravity, inertia and friction explain")
         regression = _reweighted(regression, together)
         weight, gains = self._weight(regression, together, inertia)
@@ -272,11 +275,11 @@ class _Fitter:
         for cutoff in candidates:
             rows = self._rows(np.full(n_q, cutoff))
             regression = _regression_of(self.prior, rows, self.split.blocks)
-            error = np.ones((self.split.blocks, n_q))
+            error, variance = np.ones((self.split.blocks, n_q)), _variances(rows, self.prior)
             for j in range(n_q):
-                if regression.raw.count[:, j].all():
+                if regression.raw.count[:, j].all() and not _without_motor(rows, j):
                     alone = regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j]
-                    error[:, j] = alone / _variance(rows, j)
+                    error[:, j] = alone / variance[j]
             errors.append(error)
         logarithms = np.log(np.array(errors))  # (candidates, blocks, n_q)
         each = logarithms.mean(axis=1)
@@ -346,8 +349,8 @@ class _Fitter:
         for j in sorted(choice.apart | choice.unexplained):
             for name, has_inertia in (("friction", False), ("after", True), ("free", True)):
                 z[name][j] = self._alone(regression, j, has_inertia)
-        errors = {name: _errors(rows, each) for name, each in z.items()}
-        outcome, reason = _outcome(rows, z, choice.together)
+        errors = {name: _errors(rows, each, self.prior) for name, each in z.items()}
+        outcome, reason = _outcome(rows, z, choice.together, self.prior)
         estimates = estimates_of(
             regression, rows, choice.together, choice.free, models["before"], models["after"], names, constant_sd
         )
@@ -389,15 +392,32 @@ class _Fitter:
 def _regression_of(prior: Prior, rows: Rows, blocks: int) -> Regression:
     fitted = sums_of(rows.filtered, rows.y_filtered, rows.block, blocks)
     raw = sums_of(rows.raw, rows.y, rows.block, blocks)
-    weights = np.array([1.0 / max(_variance(rows, j), 1e-300) for j in range(rows.y.shape[1])])
-    return Regression(prior, fitted, raw, weights)
+    return Regression(prior, fitted, raw, 1.0 / _variances(rows, prior))
 
 
-def _variance(rows: Rows, joint: int) -> float:
-    """Variance of a joint's efforts in the part that is fitted; 1 if it is unknown or 0."""
-    efforts = rows.y[rows.block >= 0, joint]
-    efforts = efforts[np.isfinite(efforts)]
-    return float(np.var(efforts)) or 1.0 if len(efforts) else 1.0
+def _variances(rows: Rows, prior: Prior) -> Array:
+    """Variances (n_q,) of the efforts in the part that is fitted, see `_spread`."""
+    fitted = rows.block >= 0
+    return _spread(rows.y[fitted], rows.raw[fitted], prior)
+
+
+def _spread(y: Array, raw: Array, prior: Prior) -> Array:
+    """Variances (n_q,) of efforts y (n, n_q); 1 for a joint without efforts.
+
+    For a joint without motor, whose effort is 0, the sum of the variances of the terms that cancel in the model.
+    """
+    found = np.ones(y.shape[1])
+    for j, efforts in enumerate(y.T):
+        known = np.isfinite(efforts)
+        variance = float(np.var(efforts[known])) if known.any() else 1.0
+        terms = raw[known, j, : len(prior.beta)] * prior.beta
+        found[j] = variance or float(np.var(terms, axis=0).sum()) or 1.0
+    return found
+
+
+def _without_motor(rows: Rows, joint: int) -> bool:
+    """Whether the joint's effort is 0 wherever it is known. Its row, fitted alone, has no scale."""
+    return not np.nan_to_num(rows.y[:, joint]).any()
 
 
 def _reweighted(regression: Regression, joints: list[int]) -> Regression:
@@ -421,9 +441,11 @@ def _lowest_within_chance(errors: Array) -> int:
 
 def _unexplained(rows: Rows, regression: Regression, joints: list[int]) -> dict[int, str]:
     """{joint: reason} of joints whose efforts not even parameters of their own explain."""
-    found = {}
+    found, variance = {}, _variances(rows, regression.prior)
     for j in joints:
-        share = regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j].mean() / _variance(rows, j)
+        if _without_motor(rows, j):
+            continue
+        share = regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j].mean() / variance[j]
         if share > EXPLAINED:
             found[j] = (
                 "gravity, inertia and friction do not explain its efforts: of their variance, "
@@ -445,7 +467,7 @@ def _of_another_size(regressor: Regressor, rows: Rows, regression: Regression, j
     factors: dict[int, tuple[float, float]] = {}
     for j in joints:
         weight = gravity[:, j]
-        if np.abs(weight).max() <= 1e-9 * max(np.abs(gravity).max(), 1e-300):
+        if np.abs(weight).max() <= 1e-9 * max(np.abs(gravity).max(), 1e-300) or _without_motor(rows, j):
             continue
         inertia = rows.raw[at, j, :n_b] @ beta - weight
         columns = np.column_stack([weight, inertia, rows.v[at, j], rows.raw[at, j, n_b + COLUMNS.index("coulomb")]])
@@ -462,14 +484,14 @@ def _of_another_size(regressor: Regressor, rows: Rows, regression: Regression, j
     return found
 
 
-def _contradicting(regression: Regression, joints: list[int]) -> tuple[list[int], dict[int, str]]:
+def _contradicting(rows: Rows, regression: Regression, joints: list[int]) -> tuple[list[int], dict[int, str]]:
     """(joints to fit together, {joint: reason} of the others).
 
     A joint is fitted apart if all other joints are predicted better without it, beyond chance.
     """
     apart: dict[int, str] = {}
-    scaled = np.zeros(regression.n_q)
-    for j in joints:
+    scaled = regression.weights.copy()
+    for j in (j for j in joints if not _without_motor(rows, j)):
         scaled[j] = 1.0 / regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j].mean()
     regression = Regression(regression.prior, regression.fitted, regression.raw, scaled)
     while len(joints) > 2:
@@ -507,20 +529,20 @@ def _extra_friction(
     return extra
 
 
-def _errors(rows: Rows, z: Array) -> Array:
+def _errors(rows: Rows, z: Array, prior: Prior) -> Array:
     """Rms error over standard deviation (n_q,) of the efforts in the held-out part."""
     at = rows.block == HELD_OUT
     y = rows.y[at]
     error = y - np.einsum("njk,jk->nj", rows.raw[at], z)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.sqrt(np.nanmean(error**2, axis=0)) / np.nanstd(y, axis=0))
+        return np.asarray(np.sqrt(np.nanmean(error**2, axis=0) / _spread(y, rows.raw[at], prior)))
 
 
-def _outcome(rows: Rows, z: Mapping[str, Array], joints: list[int]) -> tuple[str, str]:
+def _outcome(rows: Rows, z: Mapping[str, Array], joints: list[int], prior: Prior) -> tuple[str, str]:
     """("better", "not better" or "not certain", reason), from the held-out part in blocks."""
     at = np.flatnonzero(rows.block == HELD_OUT)
     y, A = rows.y[at], rows.raw[at]
-    scale = np.nanvar(y, axis=0)
+    scale = _spread(y, A, prior)
     errors = {name: (y - np.einsum("njk,jk->nj", A, z[name])) ** 2 / scale for name in ("before", "after")}
     per_block = {
         name: np.array([np.nanmean(part[:, joints]) for part in np.array_split(each, 8)])

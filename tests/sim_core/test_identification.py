@@ -238,3 +238,18 @@ def test_the_filter_has_no_phase() -> None:
     slow, fast = np.sin(2.0 * np.pi * 0.5 * time), np.sin(2.0 * np.pi * 20.0 * time)
     middle = slice(200, -200)
     np.testing.assert_allclose(low_pass((slow + fast)[:, None], 5.0, 100.0)[middle, 0], slow[middle], atol=2e-3)
+
+
+def test_a_motion_without_any_motor_has_no_scale() -> None:
+    log = recorded()
+    with pytest.raises(NothingToFitError, match="no joint has efforts"):
+        fit(model(), names(), [Recorded(log.time, log.q, np.zeros_like(log.effort))])
+
+
+def test_a_joint_without_motor_takes_part_and_is_neither_apart_nor_refused() -> None:
+    log = recorded()
+    effort = log.effort.copy()
+    effort[:, 0] = 0.0
+    found = fit(model(), names(), [Recorded(log.time, log.q, effort)])
+    assert names()[0] not in found.refused
+    assert np.isfinite(found.scores[names()[0]].before)

@@ -116,11 +116,11 @@ def _joints(mechanism: Mechanism, streams: Sequence[Stream], paths: Sequence[Pat
 
 
 def _recorded(stream: Stream, driven: set[str], path: Path) -> Recorded:
-    """Positions and efforts; the efforts of joints without an actuator are unknown."""
+    """Positions and efforts; the effort of a joint without an actuator is 0."""
     if stream.effort is None:
         raise StreamError(f"{path} has no efforts; a fit needs positions and efforts")
     effort = np.array(stream.effort, dtype=float)
-    effort[:, [name not in driven for name in stream.names]] = np.nan
+    effort[:, [name not in driven for name in stream.names]] = 0.0
     return Recorded(stream.time, np.asarray(stream.position, dtype=float), effort)
 
 
