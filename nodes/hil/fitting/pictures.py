@@ -55,7 +55,8 @@ def _figure(result: FitResult, row: int, unit: str) -> Any:
     if held.any():
         upper.axvspan(shown.time[held][0], shown.time[held][-1], color=MUTED, alpha=0.12, lw=0)
     low, high = np.nanmin(shown.measured[at, row]), np.nanmax(shown.measured[at, row])
-    upper.set_ylim(low - 0.3 * (high - low), high + 0.5 * (high - low))
+    size = high - low or 1.0
+    upper.set_ylim(low - 0.3 * size, high + 0.5 * size)
     upper.set_title(f"Effort of {name}; shaded: held out")
     upper.set_xlabel("time (s)")
     upper.set_ylabel(f"effort ({unit})")
