@@ -177,7 +177,7 @@ def ranges_from(
     kept       file for the finished runs, from which a repeated call continues; None: finished runs are not kept
     attitudes  reference attitudes (m, 4) of the spherical and free joints, as for `Batch.peaks`
     limit_s    wall time (s) after which a run has failed
-    Raises StartError with a one-line message if a node or the simulation raises an error. Raises KeptRunsError if the
+    Raises StartError with a one-line message if a node or the simulation raises an error. Raises JournalError if the
     file `kept` has the runs of another stability map.
     """
     count, n = q.shape
@@ -197,7 +197,7 @@ def ranges_from(
                     at = dict(zip(component_names(system), (f"{x:.6g}" for x in [*task.q, *task.v]), strict=True))
                     raise StartError(f"the run from {', '.join(map('='.join, at.items()))} failed: {motion.error}")
                 attitude = [motion.p[index] for index in quaternions]
-                runs.add(task.number, np.array([*motion.low, *motion.high, *motion.q, *motion.v, *attitude]))
+                runs.keep(task.number, np.array([*motion.low, *motion.high, *motion.q, *motion.v, *attitude]))
         low, high, q, v, turned = np.split(runs.rows, ends[:-1], axis=1)
     sim = plan.sim
     names = (sim.make_stepper().name, sim.make_stabilizer().name)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,9 +14,9 @@ import msgspec
 
 from nodes.framework.plan.key_checks import PlanError
 from nodes.framework.recording.new_file import new_file
+from nodes.research.journal import Journal
 from nodes.research.sweeps.axes import Axis, as_text
 from nodes.research.sweeps.cells import Row, values_text
-from nodes.research.sweeps.checked_lines import append, encode_line, end_of_lines, read_lines
 from nodes.research.sweeps.design import Cell, Sweep, SweepError, plan_with
 from nodes.research.sweeps.engine import CellRunner, Report
 from nodes.research.sweeps.report.statistics import value_of
@@ -173,8 +172,9 @@ def find(
     run  function that runs cells, from `local_runner` for this computer or `cluster.dask_runner` for a Dask cluster
     """
     whole = takes_whole_numbers(sweep, axis)
-    done = {(probe.key, probe.value, probe.row.cell): probe.row for probe in _read(folder / PROBES)}
-    with (folder / PROBES).open("ab", buffering=0) as journal:
+    busy = f"{folder}: another process is searching a boundary in this sweep now; wait until that process has ended"
+    with Journal(folder / PROBES, Probe, busy) as journal:
+        done = {(probe.key, probe.value, probe.row.cell): probe.row for probe in journal.lines}
         for _ in range(HALVINGS):
             middles = [(each, each.middle(whole)) for each in found if each.crosses]
             wanted = [(each, middle) for each, middle in middles if middle is not None]
@@ -187,7 +187,7 @@ def find(
 
             def note(cell: Cell, row: Row) -> None:
                 value = cell.values[axis.key]
-                append(journal.fileno(), encode_line(Probe(axis.key, value, row)))
+                journal.add(Probe(axis.key, value, row))
                 done[axis.key, value, row.cell] = row
 
             if cells:
@@ -283,12 +283,3 @@ def _keys(sweep: Sweep) -> list[str]:
 
 def _rest(cell: Cell) -> tuple[int, int]:
     return cell.repeat, cell.seed
-
-
-def _read(path: Path) -> Iterator[Probe]:
-    """Additional runs in the file `path`. An incomplete last line, left by a killed process, is removed."""
-    if not path.exists():
-        return
-    yield from read_lines(path, Probe)
-    if (end := end_of_lines(path)) < path.stat().st_size:
-        os.truncate(path, end)

@@ -19,6 +19,7 @@ from nodes.recorder import without_recorders
 from nodes.research.sweeps.axes import Axis, as_text, seed_of
 from robots.files import is_reference
 from robots.files import split as split_reference
+from sim_core.errors import InvalidRequest
 from sim_core.kernels.machine_code.native import source_hash
 
 RECORDER = "recorder_of_cell"  # name of the node that records a cell
@@ -27,10 +28,8 @@ MOST_CELLS = 5_000_000
 LEAST_LIMIT_S, SLOWNESS = 60.0, 20.0  # default limit of a cell: at least this, and this many times its duration, s
 
 
-class SweepError(ValueError):
+class SweepError(InvalidRequest):
     """Raised for a sweep that cannot be carried out. The message is one line for the user."""
-
-    exit_code = 2
 
 
 class Cell(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from nodes.framework.plan.key_checks import PlanError
 from nodes.framework.simulation.server import SimServer
 from nodes.research.sweeps.cells import LOST, Row
 from nodes.research.sweeps.design import Cell, Sweep, plan_with
-from nodes.research.sweeps.journal import Journal
+from nodes.research.sweeps.journal import SweepJournal
 from nodes.research.sweeps.structures import structures
 from nodes.research.sweeps.workers import CellJob, CellTask
 from nodes.research.workers import LOOK_S, Pool
@@ -72,7 +72,7 @@ class Schedule:
 
 def carry_out(
     sweep: Sweep,
-    journal: Journal,
+    journal: SweepJournal,
     workers: int,
     limit_s: float,
     report: Report,
@@ -131,7 +131,7 @@ def local_runner(sweep: Sweep, workers: int, limit_s: float) -> Iterator[CellRun
         yield run
 
 
-def remaining_cells(sweep: Sweep, journal: Journal, retry: bool) -> list[int]:
+def remaining_cells(sweep: Sweep, journal: SweepJournal, retry: bool) -> list[int]:
     """Numbers of the cells (runs of the sweep) that have no row of results in the journal.
 
     retry  whether to include cells that were not completed: their row has the result "diverged", "error", "refused",

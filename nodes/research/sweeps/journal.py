@@ -5,9 +5,6 @@ A cell is one run of the sweep. Its line is a row with the results of the run.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -15,8 +12,8 @@ from typing import Any
 import msgspec
 
 from nodes.framework.recording.new_file import write_file
+from nodes.research.journal import Journal, read_lines
 from nodes.research.sweeps.cells import Row
-from nodes.research.sweeps.checked_lines import append, encode_line, end_of_lines, read_lines
 from nodes.research.sweeps.design import Sweep, SweepError, changed_files, is_same
 from sim_core.support.limited import read_limited
 
@@ -25,49 +22,23 @@ LARGEST_BYTES = 10_000_000  # of MARKER
 CHECK = "crc32"  # key of the checksum in MARKER
 
 
-class Journal:
+class SweepJournal(Journal[Row]):
     """The open journal of a sweep's folder, with rows of results of the finished cells (runs).
 
-    Rows are only appended. If a cell has several rows, the last one is valid.
+    If a cell has several rows, the last one is valid.
 
     rows  {number of a cell: its row of results} of all finished cells
     """
 
-    def __init__(self, folder: Path, name: str = JOURNAL) -> None:
-        self.folder, self.path = folder, folder / name
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._file)
-            raise SweepError(
-                f"{folder}: another process is running this sweep now; wait until that process has ended"
-            ) from None
-        try:
-            self.rows = _rows_of(self.path)
-        except SweepError:
-            os.close(self._file)
-            raise
-        end = end_of_lines(self.path)
-        if end < self.path.stat().st_size:  # a line that a killed process left half written
-            os.ftruncate(self._file, end)
+    def __init__(self, folder: Path) -> None:
+        busy = f"{folder}: another process is running this sweep now; wait until that process has ended"
+        super().__init__(folder / JOURNAL, Row, busy)
+        self.rows = {row.cell: row for row in self.lines}
 
     def add(self, row: Row) -> None:
         """Write a row at once, so that the row is kept even if this process is killed."""
-        append(self._file, encode_line(row))
+        super().add(row)
         self.rows[row.cell] = row
-
-    def close(self) -> None:
-        """Write all data to the disk and close the journal."""
-        with contextlib.suppress(OSError):
-            os.fsync(self._file)
-        os.close(self._file)
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def read_sweep(folder: Path) -> Sweep:
@@ -98,11 +69,7 @@ def _checksum(sweep: Sweep) -> str:
 def read_rows(folder: Path) -> dict[int, Row]:
     """Return {number of a cell: its row of results} of the finished cells (runs) of the sweep in a folder."""
     path = folder / JOURNAL
-    return _rows_of(path) if path.exists() else {}
-
-
-def _rows_of(path: Path) -> dict[int, Row]:
-    return {row.cell: row for row in read_lines(path, Row)}
+    return {row.cell: row for row in read_lines(path, Row)} if path.exists() else {}
 
 
 def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]:
@@ -114,7 +81,7 @@ def claim(folder: Path, sweep: Sweep, accept_changes: bool = False) -> list[str]
     if not (folder / MARKER).exists():
         folder.mkdir(exist_ok=True)
         plain = {**msgspec.to_builtins(sweep), CHECK: _checksum(sweep)}
-        _write(folder / MARKER, msgspec.json.format(msgspec.json.encode(plain)) + b"\n")
+        write_file(folder / MARKER, msgspec.json.format(msgspec.json.encode(plain)) + b"\n")
     return changed
 
 
@@ -163,8 +130,3 @@ def difference(before: Sweep, now: Sweep) -> str:
     if before.arguments != now.arguments or before.sets != now.sets:
         return f"with {' '.join([*before.arguments, *(f'--set {each}' for each in before.sets)]) or 'no --set'}"
     return "of an earlier content of the launch file"
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file atomically: another process sees either the old or the new content, never a part of it."""
-    write_file(path, data)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import msgspec
 
 from nodes.framework.simulation.compose import Composition
+from nodes.research.journal import encode_line
 from nodes.research.sweeps.axes import as_text
 from nodes.research.sweeps.cells import ENDED, PASSED, Figure, Row, figures_of, values_text
-from nodes.research.sweeps.checked_lines import encode_line
 from nodes.research.sweeps.design import Cell, Sweep
 from nodes.research.sweeps.engine import default_workers
 from nodes.research.sweeps.report.junit import MOST_CASES

@@ -38,7 +38,7 @@ def find_in(
         made_again,
     )
     from nodes.research.sweeps.engine import default_workers, local_runner, warm_up
-    from nodes.research.sweeps.journal import Journal, read_sweep
+    from nodes.research.sweeps.journal import SweepJournal, read_sweep
     from nodes.research.sweeps.report.page import check_figures
 
     folder = folder.absolute()
@@ -49,7 +49,7 @@ def find_in(
     axis = boundary.axis_along(sweep, along)
     search = boundary.Search(figure, threshold, axis)
     limit, count = limit_s or default_limit_s(sweep), workers or default_workers()
-    with Journal(folder) as journal:  # no other process is at this sweep meanwhile
+    with SweepJournal(folder) as journal:  # no other process is at this sweep meanwhile
         check_figures(journal.rows, [figure], "--find-boundary")
         if changed := changed_files(sweep, made_again(sweep)):
             raise SweepError(

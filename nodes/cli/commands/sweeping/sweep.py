@@ -22,7 +22,7 @@ from nodes.framework.plan.files.shipped import launch_file
 if TYPE_CHECKING:
     # sweeps: 0.07 s of each help page
     from nodes.research.sweeps.design import Sweep
-    from nodes.research.sweeps.journal import Journal
+    from nodes.research.sweeps.journal import SweepJournal
 
 LIBRARIES = ("matplotlib", "jinja2")
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
@@ -286,9 +286,9 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
 
 
 def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -> None:
-    from nodes.research.sweeps.journal import Journal
+    from nodes.research.sweeps.journal import SweepJournal
 
-    with Journal(folder) as journal:
+    with SweepJournal(folder) as journal:
         try:
             pages = _complete(sweep, folder, journal, options, notes)
         except OSError as error:
@@ -302,7 +302,7 @@ def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -
     raise typer.Exit(1 if lost else 0)
 
 
-def _complete(sweep: Sweep, folder: Path, journal: Journal, options: Options, notes: list[str]) -> list[Path]:
+def _complete(sweep: Sweep, folder: Path, journal: SweepJournal, options: Options, notes: list[str]) -> list[Path]:
     """Run what the journal has no row of, and write tables, JUnit file and page; returns the paths of the last two."""
     from nodes.research.sweeps.cells import LOST
     from nodes.research.sweeps.design import default_limit_s  # 0.07 s of each help page

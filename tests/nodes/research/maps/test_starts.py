@@ -10,7 +10,8 @@ import pytest
 
 from nodes.framework.plan.files.file import load_plan
 from nodes.framework.simulation.compose import Composition
-from nodes.research.maps.kept_runs import KeptRuns, KeptRunsError
+from nodes.research.journal import JournalError
+from nodes.research.maps.kept_runs import KeptRuns
 from nodes.research.maps.starts import Start, StartError, motion_from, plan_for_starts, ranges_from
 from sim_core.mechanism import Servo
 from sim_core.system import assemble
@@ -119,7 +120,7 @@ def test_an_interrupted_map_continues_with_the_runs_that_are_left(tmp_path: Path
     whole = ranges_from(plan, system, q, v, 0.05, workers=1, progress=lambda *at: None)
     for name in ("low", "high", "q", "v"):
         assert getattr(found, name).tobytes() == getattr(whole, name).tobytes()
-    with pytest.raises(KeptRunsError, match=r"map\.runs has the runs of another map, with other options"):
+    with pytest.raises(JournalError, match=r"map\.runs has the runs of another map, with other options"):
         ranges_from(plan, system, q + 0.01, v, 0.05, workers=1, progress=lambda *at: None, kept=kept)
 
 
@@ -127,17 +128,17 @@ def test_a_file_of_runs_is_of_one_map_and_of_one_process(tmp_path: Path) -> None
     path = tmp_path / "map.runs"
     with KeptRuns(path, "one", 3, 2) as runs:
         assert not runs.done.any()
-        with pytest.raises(KeptRunsError, match="another process is making this map now"):
+        with pytest.raises(JournalError, match="another process is making this map now"):
             KeptRuns(path, "one", 3, 2)
     with KeptRuns(path, "other", 3, 2) as runs:  # a file without runs is taken over
-        runs.add(2, np.array([0.1, np.nan]))
+        runs.keep(2, np.array([0.1, np.nan]))
     with KeptRuns(path, "other", 3, 2) as runs:
         assert runs.done.tolist() == [False, False, True]
         np.testing.assert_array_equal(runs.rows[2], [0.1, np.nan])
-    with pytest.raises(KeptRunsError, match="has the runs of another map"):
+    with pytest.raises(JournalError, match="has the runs of another map"):
         KeptRuns(path, "one", 3, 2)
     (tmp_path / "notes.runs").write_text("mine")
-    with pytest.raises(KeptRunsError, match="has the runs of another map"):
+    with pytest.raises(JournalError, match="has the runs of another map"):
         KeptRuns(tmp_path / "notes.runs", "one", 3, 2)
     assert (tmp_path / "notes.runs").read_text() == "mine"
 

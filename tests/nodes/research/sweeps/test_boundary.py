@@ -14,7 +14,7 @@ from nodes.research.sweeps.axes import parse_axis
 from nodes.research.sweeps.boundary import PROBES, axis_along, brackets
 from nodes.research.sweeps.cells import Row
 from nodes.research.sweeps.design import Sweep, SweepError
-from nodes.research.sweeps.journal import Journal
+from nodes.research.sweeps.journal import SweepJournal
 
 SWEEP = Sweep(
     launch="/arm.toml",
@@ -74,7 +74,7 @@ def test_the_boundary_is_found_by_halving_and_goes_on_from_its_journal(
         ["result", "threshold", "along", "node.gain", "from", "to", "result there", "and there"],
         ["load.arm.peak", "3.0", "node.gain", "", "2.875", "3", "2.875", "3"],
     ]
-    with Journal(folder):
+    with SweepJournal(folder):
         assert run(["sweep", str(folder), *arguments]) == 2
     assert "another process is running this sweep now" in capfd.readouterr().err
     journal = (folder / PROBES).read_bytes()
