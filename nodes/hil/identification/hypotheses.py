@@ -21,18 +21,17 @@ import numpy as np
 
 from nodes.hil.alignment.noise import white_noise
 from nodes.hil.alignment.streams import Floats, Stream
-from nodes.hil.identification import backlash as play
+from nodes.hil.identification.backlash import CROSSINGS_S, best_crossing, missing_efforts, small_backlash
 from nodes.hil.identification.causes import Hint, Key, ModelErrorHypotheses, Search
 from nodes.hil.identification.model import Efforts, NoModelError, actuated
 from nodes.hil.identification.motion import Applied, Band, Motion, following, motion_of, passed, rms
-from nodes.hil.identification.small_play import small_play
 from sim_core.mechanism.quantities import value_of
 
 QUIET = 0.001  # residual, as a fraction of the measured efforts, below which nothing is explained
 ROUNDS = 4  # most iterations for encoder offsets, in which the efforts are nonlinear
 LINEAR = 1e-3  # rad or m: change of an offset that counts as converged
 SMOOTHED = 0.02  # fraction of a joint's largest rate below which the sign of the rate is smoothed
-NOISY = 0.2  # white noise of efforts, relative to their RMS, from which on no play is searched for
+NOISY = 0.2  # white noise of efforts, relative to their RMS, from which on no backlash is searched for
 FLOOR = 1e-3  # least noise assumed, as a fraction of a joint's efforts
 
 
@@ -109,7 +108,7 @@ def explain(
             break
         found = closer
     if timing is None:
-        small = list(_small_plays(efforts, motion, band, known, found))
+        small = list(_small_backlash(efforts, motion, band, known, found))
         found = replace(found, hints=msgspec.structs.replace(found.hints, causes=[*found.hints.causes, *small]))
     return found
 
@@ -130,7 +129,7 @@ class _Known:
         return self.timing, None if self.sampling is None else band(self.sampling)
 
 
-def _small_plays(efforts: Efforts, motion: Motion, band: Band, known: _Known, found: Explanation) -> Iterator[Hint]:
+def _small_backlash(efforts: Efforts, motion: Motion, band: Band, known: _Known, found: Explanation) -> Iterator[Hint]:
     """Yield hints about backlash that is crossed within a few samples.
 
     Only actuated joints for which no other hint reports backlash, and whose efforts are not noisy, are examined.
@@ -140,15 +139,15 @@ def _small_plays(efforts: Efforts, motion: Motion, band: Band, known: _Known, fo
         off = off - known.sampling
     named = {hint.of for hint in found.hints.causes if hint.kind == "backlash"}
     sizes = rms(band(motion.effort))
-    for joint in _searched_for_play(efforts, motion):
-        play_of = None if efforts.names[joint] in named else small_play(motion, band, off[:, joint], joint)
-        if play_of is not None:
-            missing = band(play_of.missing[:, None])[:, 0]
+    for joint in _searched_for_backlash(efforts, motion):
+        backlash = None if efforts.names[joint] in named else small_backlash(motion, band, off[:, joint], joint)
+        if backlash is not None:
+            missing = band(backlash.missing[:, None])[:, 0]
             yield Hint(
                 kind="backlash",
                 of=efforts.names[joint],
-                value=play_of.crossing_s,
-                sigma=play_of.sigma_s,
+                value=backlash.crossing_s,
+                sigma=backlash.sigma_s,
                 unit="s",
                 share=float(np.sqrt(np.mean(missing * missing))) / max(float(sizes[joint]), 1e-12),
                 explains=0.0,
@@ -181,7 +180,7 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, known: _Known, zero
     weights = 1.0 / np.hypot(band.noise(off), FLOOR * sizes)
     columns = dict(_regressors(efforts, [band(each) for each in (shifted.q, shifted.v, shifted.a)], effort))
     _drop_noisy_gains(columns, residual, effort)
-    columns |= _plays(efforts, motion, band, residual)
+    columns |= _backlash_columns(efforts, motion, band, residual)
     independent = motion.independent * residual.shape[1]
     search = Search(residual, columns, weights, independent, _possible(efforts), (timing, sampling))
     if share >= QUIET:
@@ -237,7 +236,7 @@ def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> I
         yield ("encoder_zero", name), efforts.per_position(joint, q, v, a)
 
 
-def _searched_for_play(efforts: Efforts, motion: Motion) -> list[int]:
+def _searched_for_backlash(efforts: Efforts, motion: Motion) -> list[int]:
     """Indices of the actuated joints whose efforts change their sign with the motion, not with their noise."""
     sizes = rms(motion.effort)
     every_other = motion.effort[::2]  # successive means share samples, so that their noise is not white
@@ -248,18 +247,18 @@ def _searched_for_play(efforts: Efforts, motion: Motion) -> list[int]:
     ]
 
 
-def _plays(efforts: Efforts, motion: Motion, band: Band, residual: Floats) -> dict[Key, Floats]:
+def _backlash_columns(efforts: Efforts, motion: Motion, band: Band, residual: Floats) -> dict[Key, Floats]:
     """Return {cause: derivative (n, k) of the effort residual with respect to the crossing time of a joint's backlash}.
 
     There is one entry for each actuated joint whose effort residual resembles the effect of backlash.
     """
     found: dict[Key, Floats] = {}
-    short = play.missing(motion.effort, motion.time, motion.parts)
-    banded = np.stack([band(each) for each in short])
-    for joint in _searched_for_play(efforts, motion):
-        best = play.best_crossing(banded[:, :, joint], residual[:, joint])
+    missing = missing_efforts(motion.effort, motion.time, motion.parts)
+    banded = np.stack([band(each) for each in missing])
+    for joint in _searched_for_backlash(efforts, motion):
+        best = best_crossing(banded[:, :, joint], residual[:, joint])
         if best is not None:
-            found["backlash", efforts.names[joint]] = _alone(banded[best], joint) / play.CROSSINGS_S[best]
+            found["backlash", efforts.names[joint]] = _alone(banded[best], joint) / CROSSINGS_S[best]
     return found
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from nodes.framework.plan.files.file import load_plan
 from nodes.framework.simulation.compose import compose
-from nodes.hil.identification.backlash import CROSSINGS_S, best_crossing, missing
+from nodes.hil.identification.backlash import CROSSINGS_S, best_crossing, missing_efforts
 from nodes.hil.report.reading import read_case
 from nodes.hil.report.verdict import Compared, Verdict, limits_of
 
@@ -22,7 +22,7 @@ EVERY = [slice(0, len(TIME))]
 
 
 def test_an_effort_is_missing_after_each_change_of_its_sign_until_the_play_is_crossed() -> None:
-    lost = missing(EFFORT, TIME, EVERY)
+    lost = missing_efforts(EFFORT, TIME, EVERY)
     assert lost.shape == (len(CROSSINGS_S), len(TIME), 2)
     assert not lost[:, :, 1].any()
     crossing = 8
@@ -36,19 +36,19 @@ def test_an_effort_is_missing_after_each_change_of_its_sign_until_the_play_is_cr
 
 def test_parts_of_a_recording_begin_anew() -> None:
     parts = [slice(0, 900), slice(900, len(TIME))]
-    lost = missing(EFFORT, TIME, parts)
-    alone = missing(EFFORT[900:], TIME[900:], [slice(0, len(TIME) - 900)])
+    lost = missing_efforts(EFFORT, TIME, parts)
+    alone = missing_efforts(EFFORT[900:], TIME[900:], [slice(0, len(TIME) - 900)])
     assert np.array_equal(lost[:, 900:], alone)
 
 
 def test_the_play_that_was_planted_fits_best() -> None:
-    columns = missing(EFFORT, TIME, EVERY)[:, :, 0]
+    columns = missing_efforts(EFFORT, TIME, EVERY)[:, :, 0]
     for planted in (3, 9, 12):
         assert best_crossing(columns, columns[planted]) == planted
 
 
 def test_an_effort_that_is_lost_in_part_or_gained_is_no_play() -> None:
-    columns = missing(EFFORT, TIME, EVERY)[:, :, 0]
+    columns = missing_efforts(EFFORT, TIME, EVERY)[:, :, 0]
     for share in (0.05, -1.0):
         assert best_crossing(columns[9:10], share * columns[9]) is None
     assert best_crossing(columns, np.zeros_like(TIME)) is None
