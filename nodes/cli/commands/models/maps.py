@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nodes.cli.commands.models.choice import Param, Yes, built, numbers
-from nodes.cli.commands.models.studies import Interrupted, interruptible
-from nodes.cli.commands.sweeping.progress import SweepBar
+from nodes.cli.progress import Interrupted, RunsBar, interruptible
 from nodes.cli.terminal import InputError, UnavailableError, parse_assignments, print_line, warn, working
 
 if TYPE_CHECKING:
@@ -172,16 +171,11 @@ def map_robot(
         with interruptible() as go_on:
             with working(f"assembling {mechanism.name!r}"):
                 system = assembled(mechanism, request, plan is not None, math.inf if yes else LIMIT_S)
-            with SweepBar("motions") as bar:
-
-                def show(done: int, of: int) -> None:
-                    go_on()
-                    bar.show(done, of)
-
+            with RunsBar(go_on, "motions") as bar:
                 if plan is None:
-                    found, how = map_of_robot(system, request, show)
+                    found, how = map_of_robot(system, request, bar.count)
                 else:
-                    found, how = map_of_launch(plan, system, request, kept, show)
+                    found, how = map_of_launch(plan, system, request, kept, bar.count)
             given = {"robot": name, "parameters": param or [], "set": set_ or [], "start": request.start}
             data = write_map(picture, found, {**how, **given})
             if plan is not None:

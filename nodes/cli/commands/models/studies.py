@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import signal
-import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType, TracebackType
 from typing import Annotated, Any
 
 import typer
 
+from nodes.cli.progress import Interrupted, ProgressBar, interruptible
 from nodes.cli.terminal import AsJson, InputError, UnavailableError, print_json, print_line, print_table, warn
 from sim_core.support.suggestion import did_you_mean
 
@@ -59,42 +56,6 @@ def reproduce(
         _print(rows, folder)
 
 
-class Interrupted(KeyboardInterrupt):
-    """Raised after SIGINT or SIGTERM was received; `signal` is the number of that signal."""
-
-    def __init__(self, number: int) -> None:
-        self.signal = number
-        super().__init__(number)
-
-
-@contextmanager
-def interruptible() -> Iterator[Callable[[], None]]:
-    """Context manager that yields a function. This function raises Interrupted after SIGINT or SIGTERM was received.
-
-    The signal handler itself raises nothing: an exception while a lock is being acquired would leave the lock locked,
-    and an exception in a finalizer would be lost. Later signals do not change how the command ends.
-    """
-    signals: list[int] = []
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        signals.append(number)
-
-    def go_on() -> None:
-        if signals:
-            raise Interrupted(signals[0])
-
-    before = {kind: signal.signal(kind, note) for kind in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield go_on
-    except BaseException:
-        if signals:  # the command is ending: ignore further signals
-            before = dict.fromkeys(before, signal.SIG_IGN)
-        raise
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
-
-
 def _carry_out(
     paper: str, folder: Path, quick: bool, workers: int | None, spans: str, go_on: Callable[[], None]
 ) -> tuple[list[Any], Path]:
@@ -107,17 +68,12 @@ def _carry_out(
 
     study = papers.make_study(paper, quick=quick, spans=spans)
     _refuse_foreign(folder, report.marker_of(folder), report.foreign_files(folder, study), paper)
-    with _folder(folder), Bar() as bar:
-
-        def show(what: str, done: int, of: int) -> None:
-            go_on()
-            bar.show(what, done, of)
-
+    with _folder(folder), ProgressBar(go_on) as bar:
         try:
-            results = crew.carry_out(study, workers or os.cpu_count() or 1, show)
+            results = crew.carry_out(study, workers or os.cpu_count() or 1, bar.show)
         except crew.LostWorkerError as error:
             raise UnavailableError(f"{error}; nothing written") from None
-        report.write(study, results, folder, show)
+        report.write(study, results, folder, bar.show)
     return report.verdicts(study, results), folder
 
 
@@ -173,68 +129,3 @@ def _print(rows: list[dict[str, Any]], folder: Path) -> None:
         print_line(f"note {number}: {note}")
     print_line()
     print_line(f"wrote {folder / 'index.html'}")
-
-
-SAID_EVERY_S = 20.0  # period of progress lines without a terminal
-DRAWN_EVERY_S = 0.1
-COUNTED = {"simulating": "runs", "drawing": "plots", "compiling": "kernels and loops"}
-
-
-class Bar:
-    """Shows progress as a bar on a terminal, and as lines of text where the output is not a terminal.
-
-    A line is printed when a new kind of work begins, and afterwards every SAID_EVERY_S seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        # for a terminal alone
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        console = Console(stderr=True, highlight=False)
-        columns = (TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        # no thread draws it, because worker processes are forked beside it
-        self._progress = Progress(*columns, console=console, auto_refresh=False) if console.is_terminal else None
-        self._tasks: dict[str, Any] = {}
-        self._clock = clock
-        self._began = self._printed_at = clock()
-
-    def __enter__(self) -> Bar:
-        if self._progress is not None:
-            self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress is not None:
-            self._progress.refresh()
-            self._progress.stop()
-
-    def show(self, what: str, done: int, of: int) -> None:
-        """Show that `done` of `of` pieces of the work `what` are done. Shows nothing if `of` is 0."""
-        if of == 0:
-            return
-        if self._progress is None:
-            self._print_progress(what, done, of)
-            return
-        if what not in self._tasks:
-            self._tasks[what] = self._progress.add_task(what, total=of)
-        self._progress.update(self._tasks[what], completed=done, total=of)
-        now = self._clock()
-        if done == of or now - self._printed_at >= DRAWN_EVERY_S:
-            self._printed_at = now
-            self._progress.refresh()
-
-    def _print_progress(self, what: str, done: int, of: int) -> None:
-        now = self._clock()
-        after = f"{now - self._began:.0f} s"
-        if what not in self._tasks:
-            self._tasks[what] = None
-            line = f"{what} {of} {COUNTED.get(what, 'pieces')} (begun after {after})"
-        elif now - self._printed_at >= SAID_EVERY_S:
-            line = f"{what}: {done} of {of} done ({after})"
-        else:
-            return
-        self._printed_at = now
-        print(line, file=sys.stderr, flush=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.commands.models.studies import Bar
+from nodes.cli.progress import ProgressBar
 from nodes.cli.terminal import Domain, InputError, print_line, require_recording, warn
 from nodes.framework.client import Client
 from viewer.film import Film, parse_size
@@ -93,7 +93,7 @@ def view(
     try:
         from viewer import app  # here: PyQt5 and pyqtgraph load when a picture is wanted
 
-        with Bar() if film is not None else contextlib.nullcontext() as bar:
+        with ProgressBar() if film is not None else contextlib.nullcontext() as bar:
             code = app.run(
                 file=str(file) if file is not None else None,
                 png=str(png) if png is not None else None,

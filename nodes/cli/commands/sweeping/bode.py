@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from nodes.cli.commands.models.studies import Interrupted, interruptible
-from nodes.cli.commands.sweeping.progress import SweepBar
+from nodes.cli.progress import Interrupted, RunsBar, interruptible
 from nodes.cli.terminal import AsJson, InputError, print_json, print_line, print_table, warn
 from nodes.framework.plan.files.file import load_plan
 from nodes.research.sweeps.frequency import FrequencyResponse, frequency_response
@@ -73,14 +72,9 @@ def bode(
         raise InputError(f"--amplitude: actuator {actuator!r} has no effort limit; give an amplitude, N m or N")
     size = SHARE * (limit or 0.0) if amplitude is None else amplitude
     try:
-        with interruptible() as go_on, SweepBar("frequencies") as bar:
-
-            def look(done: int, of: int) -> None:
-                go_on()
-                bar.show(done, of)
-
+        with interruptible() as go_on, RunsBar(go_on, "frequencies") as bar:
             found = frequency_response(
-                plan, actuator, np.geomspace(from_, to, points).tolist(), size, joint, settle_s, look
+                plan, actuator, np.geomspace(from_, to, points).tolist(), size, joint, settle_s, bar.count
             )
     except Interrupted as end:
         warn("armswing: interrupted; nothing written")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import typer
 
-from nodes.cli.commands.models.studies import Interrupted, interruptible
-from nodes.cli.commands.sweeping.progress import SweepBar
+from nodes.cli.progress import Interrupted, RunsBar, interruptible
 from nodes.cli.terminal import print_json, print_line, print_table, warn
 
 
@@ -59,12 +58,7 @@ def find_in(
         boundary.read_table(folder, sweep)  # so that a file of other columns is refused before the runs
         found = boundary.brackets(sweep, journal.rows, figure, threshold, axis)
         try:
-            with interruptible() as go_on, SweepBar() as bar:
-
-                def show(done: int, of: int) -> None:
-                    go_on()
-                    bar.show(done, of)
-
+            with interruptible() as go_on, RunsBar(go_on) as bar:
                 if dask is None:
                     warm_up(sweep)
                     runner = local_runner(sweep, count, limit)
@@ -73,7 +67,7 @@ def find_in(
 
                     runner = dask_runner(dask, count, sweep, limit)
                 with runner as run:
-                    boundary.find(sweep, folder, found, figure, threshold, axis, run, show)
+                    boundary.find(sweep, folder, found, figure, threshold, axis, run, bar.count)
         except Interrupted as end:
             kept = folder / boundary.PROBES
             warn(f"armswing: interrupted; finished runs are in {kept}; repeat the command to continue")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nodes.cli.commands.models.studies import interruptible
+from nodes.cli.progress import interruptible
 from nodes.cli.terminal import print_json, print_line, print_table, warn, working
 from sim_core.support.shown import printable
 

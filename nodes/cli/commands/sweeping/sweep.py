@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nodes.cli.commands.models.studies import Interrupted, interruptible
 from nodes.cli.commands.sweeping.boundary import find_in
 from nodes.cli.commands.sweeping.dry_run import all_repeats_equal, describe, first_repeats_equal
-from nodes.cli.commands.sweeping.progress import SweepBar
+from nodes.cli.progress import Interrupted, RunsBar, interruptible
 from nodes.cli.terminal import AsJson, InputError, UnavailableError, print_json, print_line, print_table, warn, working
 from nodes.framework.plan.files.shipped import launch_file
 
@@ -316,17 +315,16 @@ def _complete(sweep: Sweep, folder: Path, journal: SweepJournal, options: Option
     stopped: Interrupted | None = None
     looked = sweep.repeat == 1
     try:
-        with interruptible() as go_on, SweepBar() as bar:
+        with interruptible() as go_on, RunsBar(go_on) as bar:
 
             def show(done: int, of: int) -> None:
                 nonlocal looked
-                go_on()
                 early = [row for row in map(journal.rows.get, range(sweep.repeat)) if row is not None]
                 if not looked and len(early) == sweep.repeat:
                     looked = True
                     if done < of and repeats_change_nothing(sweep, early):
                         warn(f"warning: {first_repeats_equal(sweep)}; Ctrl-C stops the sweep")
-                bar.show(done, of)
+                bar.count(done, of)
 
             limit = options.limit_s or default_limit_s(sweep)
             count = options.workers or default_workers()

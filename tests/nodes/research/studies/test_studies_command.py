@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from nodes.cli.application import run as command
-from nodes.cli.commands.models.studies import Bar
+from nodes.cli.progress import ProgressBar
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_without_a_terminal_the_progress_says_what_began_and_now_and_then_how_mu
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     instants = iter([0.0, 13.0, 20.0, 34.0, 40.0, 55.0])
-    bar = Bar(clock=lambda: next(instants))
+    bar = ProgressBar(clock=lambda: next(instants))
     for done in (0, 2, 5, 6, 9):
         bar.show("simulating", done, 17)
     assert capsys.readouterr().err.splitlines() == [
