@@ -63,15 +63,14 @@ def _carry_out(
     if missing:
         raise UnavailableError(f"a study needs {' and '.join(missing)}; install with: pip install 'armswing[studies]'")
     from nodes.research.studies import papers
-    from nodes.research.studies.framework import executors as crew
-    from nodes.research.studies.framework import report
+    from nodes.research.studies.framework import executors, report
 
     study = papers.make_study(paper, quick=quick, spans=spans)
     _refuse_foreign(folder, report.marker_of(folder), report.foreign_files(folder, study), paper)
     with _folder(folder), ProgressBar(go_on) as bar:
         try:
-            results = crew.carry_out(study, workers or os.cpu_count() or 1, bar.show)
-        except crew.LostWorkerError as error:
+            results = executors.carry_out(study, workers or os.cpu_count() or 1, bar.show)
+        except executors.LostWorkerError as error:
             raise UnavailableError(f"{error}; nothing written") from None
         report.write(study, results, folder, bar.show)
     return report.verdicts(study, results), folder

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from nodes.research.studies.framework.runs import Outcome, Run, execute, simulation_of
 from nodes.research.studies.framework.study import Cost, Part, Results, Study
@@ -38,45 +38,16 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-class Executor(Protocol):
-    """Interface of an object that makes the function calls of a study."""
-
-    def results(self, calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
-        """(`Call.place`, result) of each call, in the order in which the calls end.
-
-        look  function that is called several times a second while worker processes work. If `look` raises an error, the
-              worker processes are stopped.
-        """
+# Makes calls, and yields (`Call.place`, result) of each in the order in which they end. The second argument is a
+# function that is called after each call or, with worker processes, several times a second; it may raise to stop them.
+Executor = Callable[[Sequence[Call], Callable[[], None]], Iterator[tuple[int, Any]]]
 
 
-class InlineExecutor:
+def in_this_process(calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
     """Executor that makes the calls in this process, one after the other."""
-
-    def results(self, calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
-        """Yield (`Call.place`, result) of each call, in the given order.
-
-        look  function that is called after each call
-        """
-        for call in calls:
-            yield call.place, call.function(*call.arguments)
-            look()
-
-
-class PoolExecutor:
-    """Executor that makes calls in the worker processes of a pool."""
-
-    def __init__(self, pool: Pool[Call, Any]) -> None:
-        self._pool = pool
-
-    def results(self, calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
-        """(`Call.place`, result) of each call, in the order in which the calls end.
-
-        Raises the error of a call that failed, and LostWorkerError if a worker process ended.
-        """
-        for call, result in self._pool.results(calls, look):
-            if isinstance(result, Raised):
-                raise result.error
-            yield call.place, result
+    for call in calls:
+        yield call.place, call.function(*call.arguments)
+        look()
 
 
 class Raised(NamedTuple):
@@ -123,35 +94,35 @@ def carry_out(study: Study, workers: int, report: Report) -> Results:
 
     workers  number of worker processes; with 0, this process computes everything
     """
-    with make_executor(workers) as crew:
-        warm(study.runs, crew, report)
-        results = Results(run_all(study.runs, crew, report))
+    with make_executor(workers) as executor:
+        warm(study.runs, executor, report)
+        results = Results(run_all(study.runs, executor, report))
         held = [run for run in study.measured if results[run].held]
-        costs = one_by_one([(cost_of, run, study.trial_s) for run in held], "measuring times", crew, report)
+        costs = one_by_one([(cost_of, run, study.trial_s) for run in held], "measuring times", executor, report)
         results.costs.update(zip(held, costs, strict=True))
-        results.parts = work_out(study.parts, crew, report)
+        results.parts = work_out(study.parts, executor, report)
     return results
 
 
-def work_out(parts: Sequence[Part], crew: Executor, report: Report) -> dict[str, Any]:
+def work_out(parts: Sequence[Part], executor: Executor, report: Report) -> dict[str, Any]:
     """{name of a part: its result} for the parts (computations) of a study, in the order of `parts`.
 
     The first part and all parts that are marked `alone` are computed before the other parts, one at a time. The first
     part stores compiled code on disk, which the later parts use.
     """
     first = [part for k, part in enumerate(parts) if part.alone or k == 0]
-    made = one_by_one([(part.make,) for part in first], "working out", crew, report, len(parts))
+    made = one_by_one([(part.make,) for part in first], "working out", executor, report, len(parts))
     found = dict(zip((part.name for part in first), made, strict=True))
     left = [part for part in parts if part.name not in found]
     calls = [Call(k, part.make, ()) for k, part in enumerate(left)]
-    for k, result in crew.results(calls, lambda: report("working out", len(found), len(parts))):
+    for k, result in executor(calls, lambda: report("working out", len(found), len(parts))):
         found[left[k].name] = result
     report("working out", len(found), len(parts))
     return {part.name: found[part.name] for part in parts}
 
 
 def one_by_one(
-    calls: Sequence[tuple[Any, ...]], what: str, crew: Executor, report: Report, of: int | None = None
+    calls: Sequence[tuple[Any, ...]], what: str, executor: Executor, report: Report, of: int | None = None
 ) -> list[Any]:
     """Make function calls one after the other, and return their results.
 
@@ -164,7 +135,7 @@ def one_by_one(
     for call in calls:
         look = partial(report, what, len(found), of)
         look()
-        found += [result for _, result in crew.results([Call(0, call[0], call[1:])], look)]
+        found += [result for _, result in executor([Call(0, call[0], call[1:])], look)]
     report(what, len(calls), of)
     return found
 
@@ -173,16 +144,24 @@ def one_by_one(
 def make_executor(workers: int) -> Iterator[Executor]:
     """Context manager for an executor. The executor's `workers` processes end when the context is left.
 
-    If `workers` is 0, the executor makes the calls in this process.
+    If `workers` is 0, the executor makes the calls in this process. Otherwise it raises the error of a call that
+    failed, and LostWorkerError if a worker process ended.
     """
     if workers == 0:
-        yield InlineExecutor()
+        yield in_this_process
         return
     with Pool(CallJob(), workers, math.inf) as pool:
-        yield PoolExecutor(pool)
+
+        def in_pool(calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
+            for call, result in pool.results(calls, look):
+                if isinstance(result, Raised):
+                    raise result.error
+                yield call.place, result
+
+        yield in_pool
 
 
-def warm(runs: Sequence[Run], crew: Executor, report: Report) -> None:
+def warm(runs: Sequence[Run], executor: Executor, report: Report) -> None:
     """Derive the equations of each robot and compile each stepper once.
 
     Equations and compiled code are stored on disk, and worker processes load both from there.
@@ -197,7 +176,7 @@ def warm(runs: Sequence[Run], crew: Executor, report: Report) -> None:
 
     look()
     for firsts in (robots, steppers):  # robots before steppers, so that no two processes compile the same thing
-        for _ in crew.results([Call(k, _first_step, (run,)) for k, run in enumerate(firsts.values())], look):
+        for _ in executor([Call(k, _first_step, (run,)) for k, run in enumerate(firsts.values())], look):
             done += 1
     look()
 
@@ -206,13 +185,13 @@ def _first_step(run: Run) -> None:
     simulation_of(run)[0].step()
 
 
-def run_all(runs: Sequence[Run], crew: Executor, report: Report) -> dict[Run, Outcome]:
+def run_all(runs: Sequence[Run], executor: Executor, report: Report) -> dict[Run, Outcome]:
     """Execute all runs and return {run: its outcome}, in the order of `runs`."""
     report("simulating", 0, len(runs))
     ordered = sorted(runs, key=_size, reverse=True)
     calls = [Call(k, execute, (run,)) for k, run in enumerate(ordered)]
     outcomes: dict[Run, Outcome] = {}
-    for k, outcome in crew.results(calls, lambda: report("simulating", len(outcomes), len(runs))):
+    for k, outcome in executor(calls, lambda: report("simulating", len(outcomes), len(runs))):
         outcomes[ordered[k]] = outcome
     report("simulating", len(outcomes), len(runs))
     return {run: outcomes[run] for run in runs}

@@ -19,8 +19,7 @@ import pytest
 
 from nodes.cli.application import run as command
 from nodes.cli.commands.models.studies import _print as print_verdicts
-from nodes.research.studies.framework import claims, figures, report, tables
-from nodes.research.studies.framework import executors as crew
+from nodes.research.studies.framework import claims, executors, figures, report, tables
 from nodes.research.studies.framework.claims import Finding, Verdict
 from nodes.research.studies.framework.methods import ADAMS, DOPRI5, NONE, ODE45, RK4, SAMPLED, TR_BDF2
 from nodes.research.studies.framework.runs import Method, Outcome, Run, execute, simulation_of
@@ -44,7 +43,7 @@ def carried_out() -> dict[str, tuple[Study, Results]]:
     found = {}
     for paper in PAPERS:
         study = study_of(paper)
-        found[paper] = study, crew.carry_out(study, 0, quiet)
+        found[paper] = study, executors.carry_out(study, 0, quiet)
     return found
 
 
@@ -200,8 +199,8 @@ def test_numbers_do_not_depend_on_how_many_processes_there_are(
     paper: str, carried_out: dict[str, tuple[Study, Results]]
 ) -> None:
     study, first = carried_out[paper]
-    with crew.make_executor(2) as workers:
-        second = Results(crew.run_all(study.runs, workers, quiet))
+    with executors.make_executor(2) as workers:
+        second = Results(executors.run_all(study.runs, workers, quiet))
     for table in (
         lambda results: tables.runs_table(study, results),
         lambda results: tables.claims_table(results.judged(study), timed=False),
@@ -212,17 +211,17 @@ def test_numbers_do_not_depend_on_how_many_processes_there_are(
 
 
 def test_a_lost_worker_and_a_raised_error_are_told_and_the_other_calls_have_results() -> None:
-    with crew.make_executor(1) as workers:
-        killed = crew.Call(0, signal.raise_signal, (signal.SIGKILL,))
+    with executors.make_executor(1) as workers:
+        killed = executors.Call(0, signal.raise_signal, (signal.SIGKILL,))
         with pytest.raises(
-            crew.LostWorkerError, match="a worker process of the study was lost: its process ended by SIG"
+            executors.LostWorkerError, match="a worker process of the study was lost: its process ended by SIG"
         ):
-            list(workers.results([killed], lambda: None))
+            list(workers([killed], lambda: None))
         with pytest.raises(ZeroDivisionError) as raised:
-            list(workers.results([crew.Call(0, divmod, (1, 0))], lambda: None))
+            list(workers([executors.Call(0, divmod, (1, 0))], lambda: None))
         assert "In a worker process" in raised.value.__notes__[0]
-        calls = [crew.Call(k, divmod, (k, 2)) for k in range(3)]
-        assert dict(workers.results(calls, lambda: None)) == {0: (0, 0), 1: (0, 1), 2: (1, 0)}
+        calls = [executors.Call(k, divmod, (k, 2)) for k in range(3)]
+        assert dict(workers(calls, lambda: None)) == {0: (0, 0), 1: (0, 1), 2: (1, 0)}
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -16,8 +16,7 @@ from nodes.research.studies.charmie import study as charmie
 from nodes.research.studies.charmie.actuator_loads import efforts_over, load_report, posed
 from nodes.research.studies.charmie.runs import MODELS, NUMPY
 from nodes.research.studies.charmie.spring_study import ACTUATORS, spring_of, tune_springs, with_spring
-from nodes.research.studies.framework import executors as crew
-from nodes.research.studies.framework import report, tables
+from nodes.research.studies.framework import executors, report, tables
 from nodes.research.studies.framework.study import Results, Study
 from robots.charmie.motions import DURATION, bang, squat_and_lean, validation_motion
 from robots.charmie.parameters import read_parameters
@@ -35,7 +34,7 @@ def quiet(*_: object) -> None:
 @pytest.fixture(scope="module")
 def carried_out() -> tuple[Study, Results]:
     study = charmie.study(spans="tiny")
-    return study, crew.carry_out(study, 0, quiet)
+    return study, executors.carry_out(study, 0, quiet)
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +204,7 @@ def test_the_folder_holds_what_it_says_and_every_link_on_the_page_leads_somewher
 def test_what_rests_on_no_time_is_the_same_on_every_run(carried_out: tuple[Study, Results]) -> None:
     study, first = carried_out
     wanted = [part for part in study.parts if part.name in ("validation", "springs")]
-    second = Results({}, parts=crew.work_out(wanted, crew.InlineExecutor(), quiet))
+    second = Results({}, parts=executors.work_out(wanted, executors.in_this_process, quiet))
     for rows in (
         charmie.validation_rows,
         charmie.springs_rows,

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from nodes.framework.plan.files.file import load_plan
-from nodes.research.studies.framework import executors as crew
-from nodes.research.studies.framework import report
+from nodes.research.studies.framework import executors, report
 from nodes.research.studies.framework.study import Results, Study
 from nodes.research.studies.gibbon import study as gibbon
 from nodes.research.studies.gibbon.figures import overs
@@ -27,7 +26,7 @@ def quiet(*_: object) -> None:
 @pytest.fixture(scope="module")
 def carried_out() -> tuple[Study, Results]:
     study = gibbon.study(spans="tiny")
-    return study, crew.carry_out(study, 0, quiet)
+    return study, executors.carry_out(study, 0, quiet)
 
 
 def test_the_launched_case_is_that_of_the_launch_file() -> None:

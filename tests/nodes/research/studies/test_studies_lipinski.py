@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nodes.research.studies.framework.claims import Verdict
-from nodes.research.studies.framework.executors import InlineExecutor, run_all, warm
+from nodes.research.studies.framework.executors import in_this_process, run_all, warm
 from nodes.research.studies.framework.study import Results
 from nodes.research.studies.lipinski import study as lipinski
 from nodes.research.studies.lipinski.runs import SPANS, Runs
@@ -24,8 +24,8 @@ def quiet(*_: object) -> None:
 @pytest.fixture(scope="module")
 def results() -> Results:
     supported = tuple(RUNS.supported.values())
-    warm(supported, InlineExecutor(), quiet)
-    return Results(run_all(supported, InlineExecutor(), quiet))
+    warm(supported, in_this_process, quiet)
+    return Results(run_all(supported, in_this_process, quiet))
 
 
 def test_turning_points_are_the_extremes_between_the_ends() -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodes.research.studies.framework import executors as crew
-from nodes.research.studies.framework import report
+from nodes.research.studies.framework import executors, report
 from nodes.research.studies.framework.claims import Verdict
 from nodes.research.studies.framework.study import Results, Study
 from nodes.research.studies.schiehlen import figures as draw
@@ -33,7 +32,7 @@ def quiet(*_: object) -> None:
 @pytest.fixture(scope="module")
 def carried_out() -> tuple[Study, Results]:
     study = schiehlen.study(spans="tiny")
-    return study, crew.carry_out(study, 0, quiet)
+    return study, executors.carry_out(study, 0, quiet)
 
 
 def test_the_least_radius_is_that_of_the_energies() -> None:
