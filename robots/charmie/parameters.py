@@ -295,7 +295,7 @@ def _warn_of_absurd(where: str, numbers: dict[str, float]) -> None:
     between 1 / FAR and FAR, nor for a number or default of 0.
     """
     for key, x in numbers.items():
-        if key.endswith((".lower", ".upper")) and not key.startswith("lift.") and abs(x) > TWO_TURNS:
+        if key.endswith((".lower", ".upper")) and key.partition(".")[0] != "lift" and abs(x) > TWO_TURNS:
             _warn(where, f"{key} is {x:g} rad, {abs(x) / (2 * math.pi):.1f} turns; is it in degrees?")
             return
     ships = _flattened("", load_toml(DEFAULT_FILE.read_text(encoding="utf-8")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
@@ -31,6 +31,7 @@ UNITS = {
 }
 
 Kind = Literal["swapped", "sign", "scale", "dead", "late", "offset", "drift", "jump", "play"]
+ENCODER_FINDINGS = frozenset(f"encoder_{kind}" for kind in get_args(Kind)) | {"encoder_zero"}  # kinds of findings
 
 
 class ChannelError(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from nodes.hil.alignment.comparison import FEWEST_REGULAR, REGULAR_S, Comparison
 from nodes.hil.alignment.irregularities import SETTLING_S
 from nodes.hil.alignment.streams import Floats, Pairs, at_times
 from nodes.hil.identification.causes import KINDS, Hint, ModelErrorHypotheses
-from nodes.hil.identification.channel_errors import ChannelError, error_text, finding_kind
+from nodes.hil.identification.channel_errors import ENCODER_FINDINGS, ChannelError, error_text, finding_kind
 from nodes.hil.report.limits import Limits, angle_text
 
 SMALLEST_DELAY_S = 0.5e-3  # shortest delay reported
@@ -188,11 +188,10 @@ class _Uncertainties:
         of = [each for each in exceeded if each.joint in finding.of.split(", ") or not finding.of]
         if finding.kind == "bias":
             of = [each for each in of if each.figure == "bias"]
-        if finding.kind.startswith("encoder_") and not of:  # a delay exceeds its limit
+        if finding.kind in ENCODER_FINDINGS and not of:  # a delay exceeds its limit
             return finding
-        if not finding.kind.startswith(("position_error", "bias", "encoder_")) or any(
-            map(self.is_exceeded_certainly, of)
-        ):
+        of_positions = finding.kind in ENCODER_FINDINGS or finding.kind in ("position_error", "bias")
+        if not of_positions or any(map(self.is_exceeded_certainly, of)):
             return finding
         text = f"{finding.text.removesuffix(NO_CAUSE)}; {self._why}"
         return msgspec.structs.replace(finding, text=text, certain=False)

@@ -9,6 +9,7 @@ import typer
 
 from nodes.cli.terminal import InputError, parse_assignments
 from robots.files import is_reference
+from sim_core.errors import InvalidRequest
 from sim_core.support.suggestion import did_you_mean
 
 Name = Annotated[
@@ -45,9 +46,10 @@ def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[An
         given = parse_assignments(param or [], "--param")
         chosen = with_joint_coordinates(name, given) if as_tree else given
         return build(name, **chosen), _choices(builder(name))
+    except InvalidRequest:  # names the robot, its mechanism or its file
+        raise
     except (TypeError, ValueError) as error:
-        named = str(error).startswith("robot ")  # also by the path of its file
-        raise InputError(str(error) if named else f"robot {name!r}: {error}") from error
+        raise InputError(f"robot {name!r}: {error}") from error
 
 
 def numbers(given: list[str] | None, option: str) -> dict[str, float]:

@@ -19,6 +19,7 @@ from nodes.cli.terminal import (
     AsJson,
     InputError,
     UnavailableError,
+    parse_assignments,
     print_json,
     print_line,
     print_table,
@@ -77,7 +78,7 @@ def show_robot(
     from sim_core.derivation.start import checked_rows, violated_at_start
     from sim_core.mechanism.checks.plausibility import implausibilities
 
-    has_meshes = not as_json and is_model_file(name) and not any(each.startswith("meshes") for each in param or [])
+    has_meshes = not as_json and is_model_file(name) and "meshes" not in parse_assignments(param or [], "--param")
     mechanism, choices = _without_meshes(name, param) if has_meshes else built(name, param)
     about = (inspect.getdoc(builder(name)) or "").partition("\n")[0]
     takes = [dataclasses.asdict(parameter) for parameter in parameters(name)]

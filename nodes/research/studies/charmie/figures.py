@@ -17,6 +17,13 @@ from nodes.research.studies.charmie.spring_study import SpringStudy
 AXES = ("x", "y", "z")
 DOTS = 40
 TICKS = (-0.6, 0.0, 0.6)  # m; labels of closer ticks would overlap
+# {body that is not of the main chains: (colour, line width)}
+AUXILIARY = {
+    **{f"link_{name}_{part}": (VERMILION, 1.1) for name in ("4d", "5d") for part in ("cylinder", "rod")},
+    **{f"link_{name}_{part}": (GREEN, 1.1) for name in ("5s", "4slb", "4srb") for part in ("lower", "upper")},
+    **dict.fromkeys(("link_4sla", "link_4slc", "link_4sra", "link_4src"), (GREEN, 1.1)),
+    **dict.fromkeys(("finger_a", "finger_b"), (PINK, 1.0)),
+}
 
 
 def poses(results: Any, figure: Any) -> None:
@@ -25,7 +32,7 @@ def poses(results: Any, figure: Any) -> None:
     for place, (t, clouds) in enumerate(found.items()):
         axis = figure.add_subplot(1, len(found), place + 1, projection="3d")
         for name, cloud in clouds.items():
-            color, width = _look(name)
+            color, width = AUXILIARY.get(name, (INK, 0.8))
             for one, other in _edges(cloud.shape):
                 axis.plot(*zip(one, other, strict=True), color=color, lw=width)
         claw = clouds["link_12a"].C
@@ -37,16 +44,6 @@ def poses(results: Any, figure: Any) -> None:
         axis.computed_zorder = False
         axis.set_box_aspect((1, 1, 1), zoom=1.05)
         axis.view_init(elev=18, azim=122)
-
-
-def _look(name: str) -> tuple[str, float]:
-    if name.startswith("link_4s") or name.startswith("link_5s"):
-        return GREEN, 1.1
-    if "cylinder" in name or "rod" in name:
-        return VERMILION, 1.1
-    if name.startswith("finger"):
-        return PINK, 1.0
-    return INK, 0.8
 
 
 def _edges(corners: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:

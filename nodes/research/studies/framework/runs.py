@@ -39,12 +39,17 @@ class Method:
     name: str
     options: Options = ()
 
+    @property
+    def is_fuzzy(self) -> bool:
+        """Whether the stabilizer is a fuzzy one with the scalings of a paper."""
+        return self.name in ("nada", "man")
+
     def make(self) -> Any:
         """The stabilizer object of sim_core.
 
         The names "nada" and "man" stand for fuzzy stabilizers with the scalings of [NadaBayoumi2024] and [Man2025].
         """
-        if self.name in ("nada", "man"):
+        if self.is_fuzzy:
             return getattr(scalings, self.name)(**dict(self.options))
         return stabilizer_named(self.name, **dict(self.options))
 

@@ -282,7 +282,7 @@ def reach_claims(runs: Runs) -> tuple[Claim, ...]:
         found = []
         for stepping in FIXED_STEPPINGS:
             for label, swept in runs.swept(stepping).items():
-                if not label.startswith("fuzzy"):
+                if not swept[0].method.is_fuzzy:
                     continue
                 bad = [run.dt for run in swept if not settles(results, run)]
                 limit = results[swept[0]].limit_s

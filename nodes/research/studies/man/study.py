@@ -203,7 +203,7 @@ def draw_chatter(runs: Runs, results: Results, figure: Any) -> None:
         found = results[run]
         return float(np.median(found.phidot[-max(1, len(found.t) // 10) :])) if found.held else None
 
-    cases = [label for label in runs.swept(DOPRI5) if label.startswith("fuzzy")]
+    cases = [label for label, swept in runs.swept(DOPRI5).items() if swept[0].method.is_fuzzy]
     axes = figure.subplots(1, len(cases), sharey=True, squeeze=False)[0]
     for axis, case in zip(axes, cases, strict=True):
         swept = {stepping.label: runs.swept(stepping)[case] for stepping in FIXED_STEPPINGS}

@@ -242,8 +242,7 @@ class Runs:
 
     def fuzzy_steps(self) -> dict[str, list[Run]]:
         """{label of a fuzzy stabilizer: runs of the rotary pendulum with RK4, one for each step size in RK4_STEPS}."""
-        sweep = self.sweep()
-        return {label: runs for label, runs in sweep.items() if label.startswith("fuzzy,")}
+        return {label: runs for label, runs in self.sweep().items() if runs[0].method.is_fuzzy}
 
     @property
     def swept_all(self) -> list[list[Run]]:
