@@ -1,5 +1,7 @@
 """Imports stand at the top of files: few are inside functions, each with its reason, and files form no circle.
 
+Few small files have one importer, in their folder: such a file is part of its importer's story.
+
 An import inside a function that keeps an optional library out of a light process needs no reason.
 """
 
@@ -28,12 +30,16 @@ LIGHT = {
     "zstandard",
 } | sys.stdlib_module_names
 MOST_WITH_REASON = 100
+SMALL = 80  # lines
+MOST_SMALL = 30  # files under SMALL lines with one importer, in their folder
 
 
 @dataclass
 class File:
     """A file of the packages: the modules that it imports at its top, and all modules that it names in imports."""
 
+    path: Path
+    lines: int
     top: set[str] = field(default_factory=set)
     all: set[str] = field(default_factory=set)
     inner: list[tuple[str, set[str], bool]] = field(default_factory=list)  # inside functions: (place, modules, reason)
@@ -47,7 +53,8 @@ def files() -> dict[str, File]:
     found = {}
     for module, path in modules.items():
         text = (ROOT / path).read_text()
-        lines, file = text.splitlines(), found.setdefault(module, File())
+        lines = text.splitlines()
+        file = found[module] = File(path, len(lines))
         for node, is_inner, is_typing in imports(ast.parse(text)):
             if isinstance(node, ast.Import):
                 named = {each.name for each in node.names}
@@ -140,3 +147,19 @@ def test_few_imports_are_inside_functions_and_each_has_its_reason() -> None:
 
 def test_files_form_no_circle_with_imports_for_type_checkers_included() -> None:
     assert circles(lambda name: files()[name].all & files().keys() - {name}) == []
+
+
+def test_few_small_files_have_one_importer_in_their_folder() -> None:
+    importers: dict[str, list[str]] = {name: [] for name in files()}
+    for name, file in files().items():
+        for other in file.all & files().keys() - {name}:
+            importers[other].append(name)
+    small = [
+        str(file.path)
+        for name, file in files().items()
+        if file.lines < SMALL
+        and len(importers[name]) == 1
+        and files()[importers[name][0]].path.parent == file.path.parent
+        and file.path.name not in ("__init__.py", "__main__.py")
+    ]
+    assert len(small) <= MOST_SMALL, small
