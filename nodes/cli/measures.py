@@ -93,7 +93,7 @@ class RemoteClock:
         self.host = host
         self._track = ClockTrack()
 
-    def look(self, call: Callable[[], Mapping[str, int]]) -> None:
+    def measure(self, call: Callable[[], Mapping[str, int]]) -> None:
         """Make one more round trip to the node. A failed call is ignored.
 
         call  function that calls the node's service `clock` and returns {name: time (ns) on the node's clock}

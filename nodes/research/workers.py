@@ -19,7 +19,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from nodes.framework.launching.process import die_with_parent
 
 ENDING = {signal.SIGINT, signal.SIGTERM}
-LOOK_S = 0.1  # wall time between two reports while no task ends, s
+POLL_S = 0.1  # wall time between two reports while no task ends, s
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Asked = TypeVar("Asked", contravariant=True)
@@ -176,18 +176,18 @@ class Pool(Generic[Task, Result]):
             if not worker.connection.poll():
                 yield task, worker.end(self.limit_s)
 
-    def results(self, tasks: Iterable[Task], look: Callable[[], None]) -> Iterator[tuple[Task, Result]]:
+    def results(self, tasks: Iterable[Task], poll: Callable[[], None]) -> Iterator[tuple[Task, Result]]:
         """Yield (task, result) of each task, in the order in which the tasks end.
 
-        look  function called every LOOK_S seconds; it may raise an exception to stop the work
+        poll  function called every POLL_S seconds; it may raise an exception to stop the work
         """
         left = deque(tasks)
         while left or self.busy:
             for worker in self.idle:
                 if left:
                     worker.give(left.popleft())
-            yield from self.ended(LOOK_S)
-            look()
+            yield from self.ended(POLL_S)
+            poll()
 
     def __enter__(self) -> Pool[Task, Result]:
         return self

@@ -30,8 +30,8 @@ class Asking(Target):
         self.name = name
         self.real = real
         self._attacker = make_socket(context, zmq.ROUTER)
-        self._claim = BoundEndpoint(self._attacker, ipc_endpoint(DOMAIN, f"fuzz-{id(self)}"))
-        self.endpoint = self._claim.endpoint
+        self._bound = BoundEndpoint(self._attacker, ipc_endpoint(DOMAIN, f"fuzz-{id(self)}"))
+        self.endpoint = self._bound.endpoint
 
     @abstractmethod
     def ask(self) -> None:
@@ -63,7 +63,7 @@ class Asking(Target):
 
     def close(self) -> None:
         self._attacker.close()
-        self._claim.release()
+        self._bound.release()
 
 
 class Calling(Asking):
@@ -131,7 +131,7 @@ class Hearing(Target):
         news = [News(instance="1", revision=i, nodes=[entry] * i) for i in range(3)]
         self.real = [[NEWS_TOPIC, msgspec.msgpack.encode(each)] for each in news]
         self._attacker = make_socket(context, zmq.XPUB)
-        self._claim = BoundEndpoint(self._attacker, news_endpoint(DOMAIN))
+        self._bound = BoundEndpoint(self._attacker, news_endpoint(DOMAIN))
         self._heard = 0
         self._link = RegistryLink(DOMAIN)
         self._hear, self._link._receive = self._link._receive, self._count
@@ -154,4 +154,4 @@ class Hearing(Target):
     def close(self) -> None:
         self._link.close()
         self._attacker.close()
-        self._claim.release()
+        self._bound.release()

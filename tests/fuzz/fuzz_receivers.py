@@ -72,9 +72,9 @@ class Listening(Target):
         self.name = "subscriber of all topics" if topics is None else "subscriber of some topics"
         self.real = stream_frames()
         self._attacker = make_socket(context, zmq.XPUB)
-        self._claim = BoundEndpoint(self._attacker, ipc_endpoint(DOMAIN, f"fuzz-{id(self)}"))
+        self._bound = BoundEndpoint(self._attacker, ipc_endpoint(DOMAIN, f"fuzz-{id(self)}"))
         self._subscriber = Subscriber(context, topics, "fuzzed")
-        self._feed = self._subscriber.connect("attacker", self._claim.endpoint)
+        self._feed = self._subscriber.connect("attacker", self._bound.endpoint)
         self._feed.arrivals = Repeats()
         self._wanted = [b""] if topics is None else [topic.encode() for topic in topics]
         for _ in range(len(self._wanted) + 1):
@@ -105,7 +105,7 @@ class Listening(Target):
     def close(self) -> None:
         self._subscriber.close()
         self._attacker.close()
-        self._claim.release()
+        self._bound.release()
 
 
 class Publishing(Target):

@@ -81,12 +81,12 @@ class LiveFeed:
         """
         undescribed_since: float | None = None
         described = compared = False
-        for heard in client.stream(timeout_s=QUIET_S, pause_s=PAUSE_S):
-            if not compared or isinstance(heard[1], Description):  # a launch that follows at once has another server
+        for received in client.stream(timeout_s=QUIET_S, pause_s=PAUSE_S):
+            if not compared or isinstance(received[1], Description):  # a launch that follows at once has another server
                 compared = self._compare(client)
-            self._queue.append(heard)
-            described = described or isinstance(heard[1], Description)
-            if not described and isinstance(heard[1], RobotState):
+            self._queue.append(received)
+            described = described or isinstance(received[1], Description)
+            if not described and isinstance(received[1], RobotState):
                 undescribed_since = undescribed_since or time.monotonic()
                 if time.monotonic() - undescribed_since > patience_s:
                     return 2.0 * patience_s

@@ -18,7 +18,7 @@ from robots.files import python_module
 
 IMPORT_S = 20.0  # longest time of an import
 AGAIN_S = 2.0  # time of an import that continues although the file was saved again
-LOOK_S = 0.05  # time between two looks whether the file was saved again
+POLL_S = 0.05  # time between two polls whether the file was saved again
 ENDED = 86  # exit code of a process whose import has ended, with or without an exception
 
 
@@ -47,12 +47,12 @@ def importable(file: Path, superseded: Callable[[], bool]) -> bytes:
             start_new_session=True,
         )
     try:
-        for look in range(round(IMPORT_S / LOOK_S)):
+        for poll in range(round(IMPORT_S / POLL_S)):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                if (code := process.wait(LOOK_S)) == ENDED:
+                if (code := process.wait(POLL_S)) == ENDED:
                     return content
                 raise RuntimeError(f"the import of {file.name} ends its process, with exit code {code}")
-            if look * LOOK_S > AGAIN_S and superseded():
+            if poll * POLL_S > AGAIN_S and superseded():
                 raise Superseded(f"{file.name} was saved again; only the last edit is loaded")
         raise TimeoutError(f"the import of {file.name} did not end within {IMPORT_S:g} s")
     finally:

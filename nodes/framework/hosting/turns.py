@@ -81,11 +81,11 @@ class TurnServer:
         hosted.messages.out = self._collect
         self._socket = make_socket(context, zmq.ROUTER)
         try:
-            self._claim = BoundEndpoint(self._socket, endpoint, remote_endpoint, hosted.name)
+            self._bound = BoundEndpoint(self._socket, endpoint, remote_endpoint, hosted.name)
         except ValueError:
             self._socket.close()
             raise
-        self.endpoint, self.remote_endpoint = self._claim.endpoint, self._claim.remote_endpoint
+        self.endpoint, self.remote_endpoint = self._bound.endpoint, self._bound.remote_endpoint
 
     @property
     def socket(self) -> zmq.Socket[bytes]:
@@ -160,7 +160,7 @@ class TurnServer:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
-        self._claim.release()
+        self._bound.release()
 
 
 class RemotePort:

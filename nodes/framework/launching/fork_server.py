@@ -31,7 +31,7 @@ from nodes.framework.launching.process import main as run_process
 
 PR_SET_CHILD_SUBREAPER = 36
 ANSWER_S = 60.0  # longest wait for a process, s: on a busy computer the server may still be importing modules
-LOOK_S = 1e-4  # time between two looks at the parent of a new process, s
+POLL_S = 1e-4  # time between two polls of the parent of a new process, s
 FOR_ALL = (
     "nodes.framework.hosting.runner",
     "nodes.framework.plan.checks",
@@ -133,7 +133,7 @@ def _start_node(connection: socket.socket, output: int, arguments: list[str], en
         os._exit(0)
     os.setsid()
     while os.getppid() == middle:
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     for descriptor in (1, 2):
         os.dup2(output, descriptor)
     os.close(output)

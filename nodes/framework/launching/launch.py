@@ -230,9 +230,9 @@ class Launch:
                 return False
             self._show_output()
             if self._file_watch is not None:
-                self._file_watch.look()
+                self._file_watch.poll()
             self._observer.receive(tick_s)
-            self._remote_nodes.look(self._supervisor.ready)
+            self._remote_nodes.poll(self._supervisor.ready)
             self._display.update(self._observer.time, self._lines())
         return True
 

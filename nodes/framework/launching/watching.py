@@ -36,7 +36,7 @@ class FileWatch:
         self._versions = {path: _version(path) for path in self._files}
         self._changed: dict[Path, tuple[tuple[int, int] | None, float]] = {}  # {file: (version, since when)}
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Tell the nodes of each file that was saved to load the file again.
 
         Returns at once, before the nodes have loaded the file.

@@ -76,16 +76,16 @@ class Publisher:
         self._zmq_send, self._pointer = zmq_send, ctypes.c_void_p(self.socket.underlying)
         self.remote: RemoteStream | None = None
         try:
-            self._claim = BoundEndpoint(self.socket, endpoint)
+            self._bound = BoundEndpoint(self.socket, endpoint)
         except ValueError:
             self.socket.close()
             raise
-        self.endpoint = self._claim.endpoint
+        self.endpoint = self._bound.endpoint
         try:
             self.remote = RemoteStream(context, self.socket, name, remote_endpoint) if remote_endpoint else None
         except ValueError:
             self.socket.close()
-            self._claim.release()
+            self._bound.release()
             raise
         self.remote_endpoint = "" if self.remote is None else self.remote.endpoint
         self._stamper = MessageStamper(wall_clock, now_ns)
@@ -168,7 +168,7 @@ class Publisher:
             self.remote.close()
         self._zmq_send = no_zmq_send  # pyzmq raises an error for a closed socket
         self.socket.close(linger=LAST_WORDS_MS)
-        self._claim.release()
+        self._bound.release()
 
 
 def _is_latched(topic: str) -> bool:

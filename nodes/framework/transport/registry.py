@@ -208,14 +208,14 @@ class Registry:
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Registry:
-        self._hold = DomainLock(self.domain)
-        sweep(self._hold.folder)
+        self._domain_lock = DomainLock(self.domain)
+        sweep(self._domain_lock.folder)
         self._context: Context = zmq.Context()
         try:
             self._open()
         except AddressError as error:
             self._context.destroy()
-            self._hold.release()
+            self._domain_lock.release()
             raise RegistryError(str(error)) from None
         write_host_config(self.domain, self.host_config)
         self._thread = threading.Thread(target=self._serve, name="registry", daemon=True)
@@ -232,7 +232,7 @@ class Registry:
         limit_subscriptions(self._news)
         self._subscriptions = SubscriptionGuard(self._context, "registry")
         try:
-            self._claim = BoundEndpoint(self._news, ipc_endpoint(self.domain, "registry-news"), news, "registry")
+            self._bound = BoundEndpoint(self._news, ipc_endpoint(self.domain, "registry-news"), news, "registry")
         except AddressError:
             self._news.close()
             self._server.close()
@@ -272,10 +272,10 @@ class Registry:
         self._thread = None
         self._server.close()
         self._news.close()
-        self._claim.release()
+        self._bound.release()
         self._context.term()
         remove_host_config(self.domain)
-        self._hold.release()
+        self._domain_lock.release()
 
     def _serve(self) -> None:
         background_threads.defer_this()

@@ -144,11 +144,11 @@ class RemoteStream:
         self._remote_socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         limit_subscriptions(self._remote_socket)
         try:
-            self._claim = BoundEndpoint(self._remote_socket, f"inproc://armswing-far-{number}", address, owner)
+            self._bound = BoundEndpoint(self._remote_socket, f"inproc://armswing-far-{number}", address, owner)
         except ValueError:
             self._remote_socket.close()
             raise
-        self.endpoint = self._claim.remote_endpoint
+        self.endpoint = self._bound.remote_endpoint
         local.bind(f"inproc://armswing-near-{number}")
         self._local_socket = make_socket(context, zmq.XSUB)
         self._local_socket.connect(f"inproc://armswing-near-{number}")
@@ -299,4 +299,4 @@ class RemoteStream:
         os.close(self._wake)
         self._local_socket.close()
         self._remote_socket.close(linger=LAST_WORDS_MS)
-        self._claim.release()
+        self._bound.release()

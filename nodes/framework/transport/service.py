@@ -97,11 +97,11 @@ class ServiceServer:
         self.socket = make_socket(context, zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, LAST_REPLY_MS)
         try:
-            self._claim = BoundEndpoint(self.socket, endpoint, remote_endpoint, name)
+            self._bound = BoundEndpoint(self.socket, endpoint, remote_endpoint, name)
         except ValueError:
             self.socket.close()
             raise
-        self.endpoint, self.remote_endpoint = self._claim.endpoint, self._claim.remote_endpoint
+        self.endpoint, self.remote_endpoint = self._bound.endpoint, self._bound.remote_endpoint
         self._keyed = bool(self.remote_endpoint) and not self.endpoint.startswith("tcp://")
 
     @property
@@ -172,7 +172,7 @@ class ServiceServer:
     def close(self) -> None:
         """Close the socket."""
         self.socket.close()
-        self._claim.release()
+        self._bound.release()
 
 
 class ServiceClient:

@@ -163,9 +163,9 @@ def _posterior(exchanges: Sequence[Exchange]) -> tuple[float, float, float, floa
     sigma, drift_sigma  standard deviations of `offset` and `drift`
     bound               largest distance of a possible offset from `offset` at the time `since` (s)
     """
-    time, said, half = np.array([[each.time, each.offset, each.way / 2.0 + RESOLUTION_S] for each in exchanges]).T
-    since, middle = float(time.mean()), float(said.mean())
-    t, low, high = time - since, said - half - middle, said + half - middle
+    time, offset, half = np.array([[each.time, each.offset, each.way / 2.0 + RESOLUTION_S] for each in exchanges]).T
+    since, middle = float(time.mean()), float(offset.mean())
+    t, low, high = time - since, offset - half - middle, offset + half - middle
     slopes = np.linspace(*_possible_drifts(t, low, high), SLOPES)
     lowest = (low - np.outer(slopes, t)).max(axis=1)
     width = (high - np.outer(slopes, t)).min(axis=1) - lowest

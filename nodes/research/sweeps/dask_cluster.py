@@ -23,7 +23,7 @@ from nodes.research.sweeps.design import Cell, Sweep, SweepError
 from nodes.research.sweeps.engine import CellRunner, Ended, Report, remaining_cells
 from nodes.research.sweeps.journal import SweepJournal
 from nodes.research.sweeps.structures import structures
-from nodes.research.workers import LOOK_S
+from nodes.research.workers import POLL_S
 
 LOCAL = "local"  # address of a cluster of this computer's processes
 TASK_S, MOST_PER_TASK = 2.0, 1000  # wall time that a task is to take, so that the scheduler's share is small
@@ -67,20 +67,20 @@ def dask_runner(address: str, workers: int, sweep: Sweep, limit_s: float) -> Ite
     """
     with _client(address, workers) as client:
 
-        def run(cells: Sequence[Cell], ended: Ended, look: Report) -> None:
-            for place, row in _rows_on(client, sweep, cells, limit_s, lambda done: look(done, len(cells))):
+        def run(cells: Sequence[Cell], ended: Ended, report: Report) -> None:
+            for place, row in _rows_on(client, sweep, cells, limit_s, lambda done: report(done, len(cells))):
                 ended(cells[place], row)
 
         yield run
 
 
 def _rows_on(
-    client: Any, sweep: Sweep, cells: Sequence[int | Cell], limit_s: float, look: Callable[[int], None]
+    client: Any, sweep: Sweep, cells: Sequence[int | Cell], limit_s: float, poll: Callable[[int], None]
 ) -> Iterator[tuple[int, Row]]:
     """(index in `cells`, row of results) of each cell (run of the sweep), as soon as the cell ends.
 
     cells  cells, or their numbers
-    look   function that is called several times a second with the number of cells that have ended; it may raise an
+    poll   function that is called several times a second with the number of cells that have ended; it may raise an
            error to stop the cells
     """
     tasks: dict[Any, range] = {}
@@ -103,8 +103,8 @@ def _rows_on(
                 if row.result not in LOST:
                     each_s = row.wall_s if math.isnan(each_s) else 0.9 * each_s + 0.1 * row.wall_s
                 yield k, row
-        look(done)
-        time.sleep(LOOK_S)
+        poll(done)
+        time.sleep(POLL_S)
 
 
 def _rows_of(future: Any, sweep: Sweep, cells: Sequence[int | Cell]) -> list[Row]:

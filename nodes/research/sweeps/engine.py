@@ -17,7 +17,7 @@ from nodes.research.sweeps.design import Cell, Sweep, plan_with
 from nodes.research.sweeps.journal import SweepJournal
 from nodes.research.sweeps.structures import structures
 from nodes.research.sweeps.workers import CellJob, CellTask
-from nodes.research.workers import LOOK_S, Pool
+from nodes.research.workers import POLL_S, Pool
 
 Report = Callable[[int, int], None]  # (finished cells, all cells); may raise to stop the sweep
 Ended = Callable[[Cell, Row], None]  # called with each cell that has ended, and its row
@@ -101,7 +101,7 @@ def carry_out(
                 if (cell := schedule.next()) is None:
                     break
                 worker.give(CellTask(sweep.cell(cell)))
-            for _, row in pool.ended(LOOK_S):
+            for _, row in pool.ended(POLL_S):
                 journal.add(row)
                 schedule.ended(row.cell)
                 done += 1
@@ -117,16 +117,16 @@ def local_runner(sweep: Sweep, workers: int, limit_s: float) -> Iterator[CellRun
     """
     with Pool(CellJob(sweep), workers, limit_s) as pool:
 
-        def run(cells: Sequence[Cell], ended: Ended, look: Report) -> None:
+        def run(cells: Sequence[Cell], ended: Ended, report: Report) -> None:
             done = 0
 
-            def report() -> None:
-                look(done, len(cells))
+            def poll() -> None:
+                report(done, len(cells))
 
-            for task, row in pool.results(map(CellTask, cells), report):
+            for task, row in pool.results(map(CellTask, cells), poll):
                 ended(task.cell, row)
                 done += 1
-            report()
+            poll()
 
         yield run
 

@@ -80,7 +80,7 @@ def frequency_response(
     amplitude: float,
     joint: str = "",
     settle_s: float = 2.0,
-    look: Callable[[int, int], None] = lambda done, of: None,
+    report: Callable[[int, int], None] = lambda done, of: None,
 ) -> FrequencyResponse:
     """Measure the response of a launch at an actuator.
 
@@ -88,7 +88,7 @@ def frequency_response(
     amplitude    of the sine, N m or N
     joint        joint whose position is measured; by default the actuator's
     settle_s     time (s) from the start of the launch to the first measurement
-    look         function called with (measured frequencies, all frequencies); it may raise an error to stop
+    report       function called with (measured frequencies, all frequencies); it may raise an error to stop
 
     Raises InvalidRequest for a plan of several robots, a frequency that the step does not resolve, a run that diverges,
     and a response that does not settle; UnknownName for an unknown actuator or joint.
@@ -112,9 +112,9 @@ def frequency_response(
         found: dict[float, tuple[complex, complex]] = {}
         loop.begin(amplitude)
         for k, frequency in enumerate(sorted(frequencies)):
-            look(k, len(frequencies))
+            report(k, len(frequencies))
             found |= dict([loop.measure(frequency)])
-        look(len(frequencies), len(frequencies))
+        report(len(frequencies), len(frequencies))
         for crosses in (_crosses_one, _crosses_real_axis):
             for low, high in list(_crossings(found, crosses)):
                 _refine(loop, found, crosses, low, high)

@@ -115,13 +115,13 @@ class TrialJob:
         return Trial(error=loss.reason)
 
 
-def estimate(sweep: Sweep, rows: Iterable[Row], look: Callable[[], None]) -> Estimate | str:
+def estimate(sweep: Sweep, rows: Iterable[Row], poll: Callable[[], None]) -> Estimate | str:
     """Estimate of a run's time and disk space, from finished runs or, without finished runs, from a trial.
 
     If the estimate is not possible, the result is the reason, in one line.
 
     rows  rows of finished runs
-    look  function that is called several times per second; it may raise an exception to stop the trial
+    poll  function that is called several times per second; it may raise an exception to stop the trial
     """
     finished = [row for row in rows if row.result in ENDED and row.wall_s > 0.0]
     equal = sweep.repeat > 1 and repeats_change_nothing(sweep, finished)
@@ -129,22 +129,22 @@ def estimate(sweep: Sweep, rows: Iterable[Row], look: Callable[[], None]) -> Est
         wall_s = sum(row.wall_s for row in finished) / len(finished)
         return Estimate(wall_s, _bytes_of(sweep, finished[0]), f"by {len(finished)} finished runs", equal)
     with Pool(TrialJob(sweep), 1, LIMIT_S) as pool:
-        trial = next(result for _, result in pool.results([sweep.cell(0)], look))
+        trial = next(result for _, result in pool.results([sweep.cell(0)], poll))
     if trial.row is None:
         return trial.error
     source = "by the beginning of the first run"
-    start_s = _time_of_start(sweep, sweep.cell(0), look)  # loads the compiled code, as the processes of the sweep do
+    start_s = _time_of_start(sweep, sweep.cell(0), poll)  # loads the compiled code, as the processes of the sweep do
     compile_s = 0.0
     if structural(sweep):
-        compile_s = max(_time_of_start(sweep, sweep.cell(sweep.cells - 1), look) - start_s, 0.0)
+        compile_s = max(_time_of_start(sweep, sweep.cell(sweep.cells - 1), poll) - start_s, 0.0)
     return Estimate(trial.wall_s, _bytes_of(sweep, trial.row), source, trial.repeats_equal, start_s, compile_s)
 
 
-def _time_of_start(sweep: Sweep, cell: Cell, look: Callable[[], None]) -> float:
+def _time_of_start(sweep: Sweep, cell: Cell, poll: Callable[[], None]) -> float:
     """Time in which a new process starts and does the first steps of a cell, s."""
     began = time.perf_counter()
     with Pool(TrialJob(sweep, only_start=True), 1, LIMIT_S) as pool:
-        next(pool.results([cell], look))
+        next(pool.results([cell], poll))
         return time.perf_counter() - began
 
 

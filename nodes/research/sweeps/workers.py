@@ -56,15 +56,15 @@ class CellJob:
 
 
 def run_alone(
-    sweep: Sweep, number: int, limit_s: float, look: Callable[[], None], recording: Path | None = None
+    sweep: Sweep, number: int, limit_s: float, poll: Callable[[], None], recording: Path | None = None
 ) -> Row:
     """Run one cell (run of the sweep) in a separate process, and return its row of results.
 
-    look  function called several times a second; it may raise an exception to stop the cell
+    poll  function called several times a second; it may raise an exception to stop the cell
     """
     task = CellTask(sweep.cell(number), "" if recording is None else str(recording))
     with Pool(CellJob(sweep), 1, limit_s) as pool:
-        return next(row for _, row in pool.results([task], look))
+        return next(row for _, row in pool.results([task], poll))
 
 
 _encoder = msgspec.json.Encoder()

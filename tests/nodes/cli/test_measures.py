@@ -39,7 +39,7 @@ def test_the_clock_of_the_senders_host_is_taken_out(ahead_s: float, way: str, mo
     clocks = Clocks(monkeypatch, ahead_s)
     far = RemoteClock("robot")
     for there_ms, back_ms in ((40, 2), (1, 1), (9, 1)):
-        far.look(clocks.trip(there_ms, back_ms))
+        far.measure(clocks.trip(there_ms, back_ms))
     assert far.offset_s == pytest.approx(ahead_s, abs=1e-3)  # the quickest is off by no more
     assert 0.1e-3 < far.uncertainty_s < 1e-3
     delay = Delay(far)
@@ -57,7 +57,7 @@ def test_a_clock_that_gains_is_followed_for_as_long_as_one_watches(monkeypatch: 
     for number in range(1200):  # ten minutes: it gains 60 ms
         clocks.now_ns += 500 * MS
         clocks.ahead_ns += 50_000  # 100 ppm
-        far.look(clocks.trip(1 + number % 3, 1 + number % 2))
+        far.measure(clocks.trip(1 + number % 3, 1 + number % 2))
         delay.add(RobotState(sent_ns=clocks.now_ns + clocks.ahead_ns - 5 * MS))
     assert far.offset_s == pytest.approx(0.06, abs=1e-3)
     found = delay.figures()
@@ -69,7 +69,7 @@ def test_a_clock_that_nobody_tells_is_said_to_be_in_the_figures() -> None:
         raise ServiceTimeout("no reply")
 
     far = RemoteClock("robot")
-    far.look(silent)
+    far.measure(silent)
     delay = Delay(far)
     delay.add(RobotState(sent_ns=time.time_ns()))
     assert delay.figures()["clock"] == {"host": "robot", "offset_s": None, "uncertainty_s": None}

@@ -153,7 +153,7 @@ def _remote_clock(topic: str, domain: int | None) -> Iterator[Any]:
     def follow() -> None:
         with ServiceClient(remote[0].endpoints["service"]) as service:
             for number in itertools.count():
-                clock.look(lambda: service.call(CLOCK, timeout_s=ROUND_TRIP_S))
+                clock.measure(lambda: service.call(CLOCK, timeout_s=ROUND_TRIP_S))
                 if number + 1 == ROUND_TRIPS:
                     known.set()
                 if over.wait(ROUND_TRIP_EVERY_S if known.is_set() else 0.0):

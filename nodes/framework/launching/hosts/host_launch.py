@@ -137,7 +137,7 @@ class HostLaunch:
                 break
             self._show_output()
             if self._file_watch is not None and self._supervisor.ready:
-                self._file_watch.look()
+                self._file_watch.poll()
             self._observer.receive(TICK_S)
             self._print_connection()
             self._display.update(self._observer.time, self._lines())

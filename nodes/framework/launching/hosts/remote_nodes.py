@@ -94,7 +94,7 @@ class RemoteNodes:
         entry = self._observer.entry(name)
         return entry is not None and entry.state not in NOT_READY
 
-    def look(self, is_time: bool) -> None:
+    def poll(self, is_time: bool) -> None:
         """Report nodes that appear or disappear, and hosts whose nodes are still missing.
 
         is_time  whether the nodes of this host are ready; missing hosts are reported only then

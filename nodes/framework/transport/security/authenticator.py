@@ -31,7 +31,7 @@ ZAP_ADDRESS = "inproc://zeromq.zap.01"
 ZAP_DOMAIN = b"armswing"
 HANDSHAKE_MS = 2000  # a connection without a handshake is closed after this time
 CHECK_S = 0.5  # interval of the check of the allow-list for revoked keys
-FLOOD = 50  # rejections of one address within LOOK_S: more than a peer's retries cause
+FLOOD = 50  # rejections of one address within CHECK_S: more than a peer's retries cause
 BLOCK_S = 5.0
 LONGEST_BLOCK_S = 320.0  # for a key that offends repeatedly: 5, 10, 20 ... s
 # limits for one key, burst and sustained rate: a host with 50 nodes stays below

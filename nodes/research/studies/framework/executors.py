@@ -43,11 +43,11 @@ class Call(NamedTuple):
 Executor = Callable[[Sequence[Call], Callable[[], None]], Iterator[tuple[int, Any]]]
 
 
-def in_this_process(calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
+def in_this_process(calls: Sequence[Call], poll: Callable[[], None]) -> Iterator[tuple[int, Any]]:
     """Executor that makes the calls in this process, one after the other."""
     for call in calls:
         yield call.place, call.function(*call.arguments)
-        look()
+        poll()
 
 
 class Raised(NamedTuple):
@@ -133,9 +133,9 @@ def one_by_one(
     found: list[Any] = []
     of = len(calls) if of is None else of
     for call in calls:
-        look = partial(report, what, len(found), of)
-        look()
-        found += [result for _, result in executor([Call(0, call[0], call[1:])], look)]
+        poll = partial(report, what, len(found), of)
+        poll()
+        found += [result for _, result in executor([Call(0, call[0], call[1:])], poll)]
     report(what, len(calls), of)
     return found
 
@@ -152,8 +152,8 @@ def make_executor(workers: int) -> Iterator[Executor]:
         return
     with Pool(CallJob(), workers, math.inf) as pool:
 
-        def in_pool(calls: Sequence[Call], look: Callable[[], None]) -> Iterator[tuple[int, Any]]:
-            for call, result in pool.results(calls, look):
+        def in_pool(calls: Sequence[Call], poll: Callable[[], None]) -> Iterator[tuple[int, Any]]:
+            for call, result in pool.results(calls, poll):
                 if isinstance(result, Raised):
                     raise result.error
                 yield call.place, result
@@ -171,14 +171,14 @@ def warm(runs: Sequence[Run], executor: Executor, report: Report) -> None:
     of = len(robots) + len(steppers)
     done = 0
 
-    def look() -> None:
+    def poll() -> None:
         report("compiling", done, of)
 
-    look()
+    poll()
     for firsts in (robots, steppers):  # robots before steppers, so that no two processes compile the same thing
-        for _ in executor([Call(k, _first_step, (run,)) for k, run in enumerate(firsts.values())], look):
+        for _ in executor([Call(k, _first_step, (run,)) for k, run in enumerate(firsts.values())], poll):
             done += 1
-    look()
+    poll()
 
 
 def _first_step(run: Run) -> None:

@@ -25,8 +25,8 @@ from sim_core.stabilization.registry import stabilizer_named
 from sim_core.system import assemble
 
 # Sampling period, s. It does not depend on a run's duration, so that a short run equals the beginning of a long one.
-LOOK_S = 5e-3
-RESTARTING_LOOK_S = 0.5
+SAMPLE_S = 5e-3
+RESTARTING_SAMPLE_S = 0.5
 
 Options = tuple[tuple[str, Any], ...]
 
@@ -157,20 +157,20 @@ def execute(run: Run) -> Outcome:
     """Simulate a run to its end or until it fails, and return its outcome, sampled at equal intervals."""
     sim, limit = simulation_of(run)
     length = sim.system.mechanism.characteristic_length
-    looks = Sampler(sim, run.watch)
+    sampler = Sampler(sim, run.watch)
     steps = round(run.seconds / run.step_s)
-    stride = max(1, round((RESTARTING_LOOK_S if run.stepping.restarts else LOOK_S) / run.step_s))
+    stride = max(1, round((RESTARTING_SAMPLE_S if run.stepping.restarts else SAMPLE_S) / run.step_s))
     reason, evaluations = "", 0
     while sim.tick < steps and not reason:
         tick, counted = sim.tick, sim.evaluations
         reason = advance_or_lose(sim, min(stride, steps - sim.tick))
         # steps repeated to locate the loss of a run are not counted
         evaluations += (sim.evaluations - counted) if not reason else (sim.tick - tick) * sim.stepper.evaluations
-        looks.look(blown_up=reason == "not finite")
-    t, phi, phidot = np.array(looks.rows).T
+        sampler.sample(blown_up=reason == "not finite")
+    t, phi, phidot = np.array(sampler.rows).T
     peaks = sim.peak_violation()
     lost_at = sim.time if reason else None
-    watched = {name: np.array(values) for name, values in looks.samples.items()}
+    watched = {name: np.array(values) for name, values in sampler.samples.items()}
     found = Outcome(t, phi, phidot, watched, peaks[0], peaks[1], lost_at, evaluations, limit, length)
     return dataclasses.replace(found, reason=reason)
 
@@ -186,9 +186,9 @@ class Sampler:
         self.rows: list[tuple[float, float, float]] = []
         self.samples: dict[str, list[Any]] = {name: [] for name in watch}
         self._watchers = {name: watcher(name, sim) for name in watch}
-        self.look()
+        self.sample()
 
-    def look(self, blown_up: bool = False) -> None:
+    def sample(self, blown_up: bool = False) -> None:
         """Add a sample of the present state.
 
         blown_up  whether the run ends here because the next state is not finite; the constraint violations in the
@@ -196,8 +196,8 @@ class Sampler:
         """
         phi, phidot = (math.inf, math.inf) if blown_up else self.sim.violation()
         self.rows.append((self.sim.time, phi, phidot))
-        for name, look in self._watchers.items():
-            self.samples[name].append(look())
+        for name, read in self._watchers.items():
+            self.samples[name].append(read())
 
 
 def watcher(name: str, sim: Any) -> Callable[[], Any]:

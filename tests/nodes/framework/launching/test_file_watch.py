@@ -54,7 +54,7 @@ class Watched:
         deadline = time.monotonic() + 20.0
         while len(lines) < count:
             assert time.monotonic() < deadline
-            self.watch.look()
+            self.watch.poll()
 
 
 def test_a_deleted_file_is_named_once_and_loaded_when_it_is_back(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_deleted_file_is_named_once_and_loaded_when_it_is_back(tmp_path: Path)
     file.unlink()
     watched.look_until(watched.said, 1)
     for _ in range(3):
-        watched.watch.look()
+        watched.watch.poll()
     assert watched.said == [f"[here] {file} is missing; the code that was loaded last stays in charge"]
     file.write_text(NODE)
     watched.look_until(watched.asked, 1)
@@ -81,7 +81,7 @@ def test_a_file_that_an_editor_replaces_is_not_called_missing(tmp_path: Path, mo
     watched = Watched(tmp_path, "desk")
     monkeypatch.setattr(watching, "MISSING_S", float("inf"))
     (tmp_path / "here.py").unlink()
-    watched.watch.look()
+    watched.watch.poll()
     (tmp_path / "here.py").write_text(NODE + "\n")
     watched.look_until(watched.asked, 1)
     assert not [line for line in watched.said if "missing" in line]
