@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nodes.research.studies.schiehlen import runs
+from nodes.research.studies.schiehlen import schiehlen_runs as runs
 from sim_core.analysis.stability import measure, worst
 
 IS1 = {1.0: 2.9741, 5.0: 3.5930, 20.0: 3.6620, 50.0: 3.6843, 100.0: 3.6913}

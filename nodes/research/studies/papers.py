@@ -19,5 +19,7 @@ def make_study(paper: str, *, quick: bool, spans: str) -> Study:
     """
     if paper not in STUDIES:
         raise ValueError(f"there is no study {paper!r}; the studies are {', '.join(STUDIES)}")
-    made: Study = importlib.import_module(f"nodes.research.studies.{paper}.study").study(quick=quick, spans=spans)
+    made: Study = importlib.import_module(f"nodes.research.studies.{paper}.{paper}_study").study(
+        quick=quick, spans=spans
+    )
     return made

@@ -14,7 +14,7 @@ import numpy as np
 from nodes.research.studies.framework.claims import Claim, Finding, Verdict, sci, verdict_of
 from nodes.research.studies.framework.runs import Run
 from nodes.research.studies.framework.study import Column, Results, Table
-from nodes.research.studies.lipinski.runs import FIRST, Runs
+from nodes.research.studies.lipinski.lipinski_runs import FIRST, Runs
 from robots.registry import build
 from sim_core.flexible.elements import beam_model
 

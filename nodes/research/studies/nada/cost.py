@@ -23,7 +23,7 @@ from nodes.research.studies.framework.methods import (
 )
 from nodes.research.studies.framework.runs import Run
 from nodes.research.studies.framework.study import Plot, Results, Section
-from nodes.research.studies.nada.runs import LARGEST, STEPS, Runs
+from nodes.research.studies.nada.nada_runs import LARGEST, STEPS, Runs
 
 
 def cost_section(runs: Runs) -> Section:

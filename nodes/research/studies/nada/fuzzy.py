@@ -29,7 +29,7 @@ from nodes.research.studies.framework.methods import DIRECT, DIRECT_INSIDE, FIXE
 from nodes.research.studies.framework.runs import Run
 from nodes.research.studies.framework.study import Results
 from nodes.research.studies.nada.judging import BELOW_TENFOLD, READINGS, TENFOLD, growths, peaks, stable, texts
-from nodes.research.studies.nada.runs import FLC, LARGEST, STEPS, Runs
+from nodes.research.studies.nada.nada_runs import FLC, LARGEST, STEPS, Runs
 
 ROUNDING = 1e-9  # largest violation of a row that counts as rounding
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nodes.research.studies.charmie import figures as charmie_figures
-from nodes.research.studies.charmie import study as charmie
+from nodes.research.studies.charmie import charmie_figures as charmie_figures
+from nodes.research.studies.charmie import charmie_study as charmie
 from nodes.research.studies.charmie.actuator_loads import efforts_over, load_report, posed
-from nodes.research.studies.charmie.runs import MODELS, NUMPY
+from nodes.research.studies.charmie.charmie_runs import MODELS, NUMPY
 from nodes.research.studies.charmie.spring_study import ACTUATORS, spring_of, tune_springs, with_spring
 from nodes.research.studies.framework import executors, report, tables
 from nodes.research.studies.framework.study import Results, Study

@@ -12,9 +12,9 @@ import pytest
 from nodes.framework.plan.files.file import load_plan
 from nodes.research.studies.framework import executors, report
 from nodes.research.studies.framework.study import Results, Study
-from nodes.research.studies.gibbon import study as gibbon
-from nodes.research.studies.gibbon.figures import overs
-from nodes.research.studies.gibbon.runs import BLIND, LAUNCHED, SPANS, Case, Runs, brachiate, plan_of
+from nodes.research.studies.gibbon import gibbon_study as gibbon
+from nodes.research.studies.gibbon.gibbon_figures import overs
+from nodes.research.studies.gibbon.gibbon_runs import BLIND, LAUNCHED, SPANS, Case, Runs, brachiate, plan_of
 
 ROOT = Path(__file__).resolve().parents[4]
 

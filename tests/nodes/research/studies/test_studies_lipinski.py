@@ -10,8 +10,8 @@ import pytest
 from nodes.research.studies.framework.claims import Verdict
 from nodes.research.studies.framework.executors import in_this_process, run_all, warm
 from nodes.research.studies.framework.study import Results
-from nodes.research.studies.lipinski import study as lipinski
-from nodes.research.studies.lipinski.runs import SPANS, Runs
+from nodes.research.studies.lipinski import lipinski_study as lipinski
+from nodes.research.studies.lipinski.lipinski_runs import SPANS, Runs
 from nodes.research.studies.lipinski.shapes import deep_claim, deflected, model_of, steep_claim, turning_points, turns
 
 RUNS = Runs(SPANS["full"])

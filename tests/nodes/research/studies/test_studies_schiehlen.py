@@ -12,9 +12,9 @@ import pytest
 from nodes.research.studies.framework import executors, report
 from nodes.research.studies.framework.claims import Verdict
 from nodes.research.studies.framework.study import Results, Study
-from nodes.research.studies.schiehlen import figures as draw
-from nodes.research.studies.schiehlen import study as schiehlen
-from nodes.research.studies.schiehlen.runs import (
+from nodes.research.studies.schiehlen import schiehlen_figures as draw
+from nodes.research.studies.schiehlen import schiehlen_study as schiehlen
+from nodes.research.studies.schiehlen.schiehlen_runs import (
     EXAMPLE,
     boundary_energy,
     double,

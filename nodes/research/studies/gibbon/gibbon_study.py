@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from nodes.research.studies.framework.study import Assumption, Column, Plot, Results, Section, Study, Table, pace
-from nodes.research.studies.gibbon import figures as draw
-from nodes.research.studies.gibbon.claims import claims
-from nodes.research.studies.gibbon.runs import BELIEVED, DAMPING, SPANS, Runs
+from nodes.research.studies.gibbon import gibbon_figures as draw
+from nodes.research.studies.gibbon.gibbon_claims import claims
+from nodes.research.studies.gibbon.gibbon_runs import BELIEVED, DAMPING, SPANS, Runs
 
 
 def study(quick: bool = False, spans: str = "") -> Study:

@@ -6,7 +6,7 @@ import numpy as np
 
 from nodes.research.studies.framework.claims import Claim, Finding, Verdict, sci, verdict_of
 from nodes.research.studies.framework.study import Results
-from nodes.research.studies.schiehlen.runs import CRITICAL, is1_of_single, is2_of_single
+from nodes.research.studies.schiehlen.schiehlen_runs import CRITICAL, is1_of_single, is2_of_single
 
 GROWN = 1e4  # growth of the distance of two motions that counts as chaotic
 

@@ -13,8 +13,8 @@ from nodes.research.studies.framework.claims import sci
 from nodes.research.studies.framework.methods import B20, DOPRI5, FIXED, FIXED_STEPPINGS, NONE, ONE_CALL, SAMPLED
 from nodes.research.studies.framework.runs import Run
 from nodes.research.studies.framework.study import Assumption, Plot, Results, Section, Study, pace
-from nodes.research.studies.man.claims import claims
-from nodes.research.studies.man.runs import CASE1, REACH, SPANS, STEP, Runs, case2, first_violation
+from nodes.research.studies.man.man_claims import claims
+from nodes.research.studies.man.man_runs import CASE1, REACH, SPANS, STEP, Runs, case2, first_violation
 
 KINDS = ("III",)
 

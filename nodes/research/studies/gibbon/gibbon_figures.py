@@ -11,7 +11,7 @@ import numpy as np
 
 from nodes.research.pages.style import BLUE, INK, MUTED, PAPER, VERMILION, legend_below
 from nodes.research.studies.framework.study import Results
-from nodes.research.studies.gibbon.runs import BLIND, LAUNCHED, Runs
+from nodes.research.studies.gibbon.gibbon_runs import BLIND, LAUNCHED, Runs
 
 KINDS = ((LAUNCHED, "planned anew in flight"), (BLIND, "planned once per swing"))
 

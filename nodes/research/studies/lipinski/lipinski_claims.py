@@ -9,7 +9,7 @@ import numpy as np
 
 from nodes.research.studies.framework.claims import Claim, Finding, Verdict, sci, verdict_of
 from nodes.research.studies.framework.study import Results
-from nodes.research.studies.lipinski.runs import (
+from nodes.research.studies.lipinski.lipinski_runs import (
     ALPHA,
     FORMS,
     MIDPOINT,

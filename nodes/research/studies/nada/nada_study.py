@@ -11,9 +11,9 @@ from nodes.research.studies.framework.fuzzy_pages import Columns
 from nodes.research.studies.framework.methods import DIRECT, DIRECT_INSIDE, FIXED, FLC3, ONE_CALL, SAMPLED, b3
 from nodes.research.studies.framework.runs import Run
 from nodes.research.studies.framework.study import Assumption, Plot, Section, Study, pace
-from nodes.research.studies.nada.claims import claims
 from nodes.research.studies.nada.cost import cost_section
-from nodes.research.studies.nada.runs import REACH, SPANS, STEPS, Runs
+from nodes.research.studies.nada.nada_claims import claims
+from nodes.research.studies.nada.nada_runs import REACH, SPANS, STEPS, Runs
 
 KINDS = ("I", "II", "III")
 

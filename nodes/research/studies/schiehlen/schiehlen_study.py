@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from nodes.research.studies.framework.study import Assumption, Column, Plot, Results, Section, Study, Table, pace
-from nodes.research.studies.schiehlen import figures as draw
-from nodes.research.studies.schiehlen.claims import claims
-from nodes.research.studies.schiehlen.runs import SPANS, STEP, Runs
+from nodes.research.studies.schiehlen import schiehlen_figures as draw
+from nodes.research.studies.schiehlen.schiehlen_claims import claims
+from nodes.research.studies.schiehlen.schiehlen_runs import SPANS, STEP, Runs
 
 
 def study(quick: bool = False, spans: str = "") -> Study:

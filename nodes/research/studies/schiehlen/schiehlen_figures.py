@@ -9,7 +9,7 @@ import numpy as np
 
 from nodes.research.pages.style import BLUE, GREEN, INK, MUTED, PAPER, VERMILION, legend_below
 from nodes.research.studies.framework.study import Results
-from nodes.research.studies.schiehlen.runs import CRITICAL, is2_of_single
+from nodes.research.studies.schiehlen.schiehlen_runs import CRITICAL, is2_of_single
 
 MOST = 6.0  # largest IS1 of a map's colours
 RADII = ((0.5, BLUE), (1.0, GREEN), (1.478, VERMILION))

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from nodes.research.studies.charmie import figures as figures
+from nodes.research.studies.charmie import charmie_figures as figures
 from nodes.research.studies.charmie.actuator_loads import load_report
-from nodes.research.studies.charmie.claims import claims, saved, times, validation_of
-from nodes.research.studies.charmie.runs import COMPILED, MODELS, NUMPY, clouds, springs, times_of, validation
+from nodes.research.studies.charmie.charmie_claims import claims, saved, times, validation_of
+from nodes.research.studies.charmie.charmie_runs import COMPILED, MODELS, NUMPY, clouds, springs, times_of, validation
 from nodes.research.studies.charmie.spring_study import SpringStudy
 from nodes.research.studies.framework.study import Assumption, Column, Part, Plot, Results, Section, Study, Table, pace
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from nodes.research.pages.style import BLUE, GREEN, GREY, INK, MUTED, PINK, VERMILION, legend_below
 from nodes.research.studies.charmie.actuator_loads import Efforts
-from nodes.research.studies.charmie.claims import saved, times, validation_of
-from nodes.research.studies.charmie.runs import COMPILED, MODELS, NUMPY
+from nodes.research.studies.charmie.charmie_claims import saved, times, validation_of
+from nodes.research.studies.charmie.charmie_runs import COMPILED, MODELS, NUMPY
 from nodes.research.studies.charmie.spring_study import SpringStudy
 
 AXES = ("x", "y", "z")

@@ -12,7 +12,7 @@ from nodes.research.studies.framework import figures
 from nodes.research.studies.framework.claims import at_common_times
 from nodes.research.studies.framework.runs import Run
 from nodes.research.studies.framework.study import Results
-from nodes.research.studies.lipinski.runs import ALPHA, FIRST, FORMS, PARTITIONED, POSES, Runs, apart, drift
+from nodes.research.studies.lipinski.lipinski_runs import ALPHA, FIRST, FORMS, PARTITIONED, POSES, Runs, apart, drift
 from nodes.research.studies.lipinski.shapes import deflected, model_of
 from robots.benchmarks.lipinski import LOWER_LENGTH, UPPER_LENGTH
 

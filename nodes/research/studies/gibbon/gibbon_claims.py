@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nodes.research.studies.framework.claims import Claim, Finding, Verdict, verdict_of
 from nodes.research.studies.framework.study import Results
-from nodes.research.studies.gibbon.runs import LAUNCHED, Case, Runs
+from nodes.research.studies.gibbon.gibbon_runs import LAUNCHED, Case, Runs
 
 NEAR, FAR = (0.101, 0.051), (0.201, 0.101)  # relative errors (tension, mass) that the claims cover
 

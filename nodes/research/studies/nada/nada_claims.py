@@ -51,7 +51,7 @@ from nodes.research.studies.nada.judging import (
     stable,
     texts,
 )
-from nodes.research.studies.nada.runs import BOUND_PHI, BOUND_PHIDOT, LARGEST, REACH, STEPS, Runs
+from nodes.research.studies.nada.nada_runs import BOUND_PHI, BOUND_PHIDOT, LARGEST, REACH, STEPS, Runs
 
 
 def claims(runs: Runs) -> tuple[Claim, ...]:

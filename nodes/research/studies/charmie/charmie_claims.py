@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from nodes.research.studies.charmie.runs import COMPILED, MODELS, NUMPY, Times, Validation
+from nodes.research.studies.charmie.charmie_runs import COMPILED, MODELS, NUMPY, Times, Validation
 from nodes.research.studies.framework.claims import Claim, Finding, Verdict, sci, verdict_of
 from nodes.research.studies.framework.study import Results
 from robots.charmie.point_clouds import connections

@@ -27,8 +27,8 @@ from nodes.research.studies.framework.claims import (
 from nodes.research.studies.framework.methods import B20, FIXED, FIXED_STEPPINGS, NONE, ONE_CALL
 from nodes.research.studies.framework.runs import Run
 from nodes.research.studies.framework.study import Results
-from nodes.research.studies.man.runs import CASE1 as CASE1
-from nodes.research.studies.man.runs import NUDGE, STEP, Runs, case2
+from nodes.research.studies.man.man_runs import CASE1 as CASE1
+from nodes.research.studies.man.man_runs import NUDGE, STEP, Runs, case2
 from sim_core.stabilization.rules import RULES
 
 READINGS = (FIXED, ONE_CALL)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nodes.research.studies.framework.study import Assumption, Plot, Section, Study, pace
-from nodes.research.studies.lipinski import figures as draw
-from nodes.research.studies.lipinski.claims import claims
-from nodes.research.studies.lipinski.runs import SPANS, Runs
+from nodes.research.studies.lipinski import lipinski_figures as draw
+from nodes.research.studies.lipinski.lipinski_claims import claims
+from nodes.research.studies.lipinski.lipinski_runs import SPANS, Runs
 from nodes.research.studies.lipinski.shapes import turns
 
 
