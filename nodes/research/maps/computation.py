@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nodes.framework.plan.launch_plan import Plan
-from nodes.research.maps.request import JOINT_COORDINATES, Request, check_rows, check_servos
+from nodes.research.maps.map_request import JOINT_COORDINATES, Request, check_rows, check_servos
 from nodes.research.maps.starts import ranges_from
 from nodes.research.sweeps.engine import default_workers
 from sim_core.analysis.attitudes import Attitudes

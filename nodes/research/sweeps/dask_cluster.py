@@ -21,7 +21,7 @@ import msgspec
 from nodes.research.sweeps.cells import CRASHED, LOST, Row
 from nodes.research.sweeps.design import Cell, Sweep, SweepError
 from nodes.research.sweeps.engine import CellRunner, Ended, Report, remaining_cells
-from nodes.research.sweeps.journal import SweepJournal
+from nodes.research.sweeps.folder import SweepJournal
 from nodes.research.sweeps.structures import structures
 from nodes.research.workers import POLL_S
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from nodes.framework.plan.key_checks import PlanError
 from nodes.framework.simulation.server import SimServer
+from nodes.research.sweeps.cell_job import CellJob, CellTask
 from nodes.research.sweeps.cells import LOST, Row
 from nodes.research.sweeps.design import Cell, Sweep, plan_with
-from nodes.research.sweeps.journal import SweepJournal
+from nodes.research.sweeps.folder import SweepJournal
 from nodes.research.sweeps.structures import structures
-from nodes.research.sweeps.workers import CellJob, CellTask
 from nodes.research.workers import POLL_S, Pool
 
 Report = Callable[[int, int], None]  # (finished cells, all cells); may raise to stop the sweep

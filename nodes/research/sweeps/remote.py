@@ -18,10 +18,10 @@ import msgspec
 
 from nodes.framework.launching.process import die_with_parent
 from nodes.framework.plan.key_checks import PlanError
+from nodes.research.sweeps.cell_job import CellJob, CellTask
 from nodes.research.sweeps.cells import Row
 from nodes.research.sweeps.design import Cell, Sweep, SweepError, changed_files, made_again
 from nodes.research.sweeps.engine import warm_up
-from nodes.research.sweeps.workers import CellJob, CellTask
 from nodes.research.workers import Worker
 
 

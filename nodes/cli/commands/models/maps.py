@@ -18,7 +18,7 @@ from nodes.cli.terminal import InputError, UnavailableError, parse_assignments, 
 
 if TYPE_CHECKING:
     from nodes.framework.plan.launch_plan import Plan
-    from nodes.research.maps.request import Request
+    from nodes.research.maps.map_request import Request
 
 EXAMPLE = "armswing robot map double_pendulum --over upper.angle=-3:3:100,lower.angle=-3:3:100 --seconds 20"
 LOOSE = 1e-3  # violation beyond which a map warns, in characteristic lengths
@@ -138,8 +138,8 @@ def map_robot(
     if importlib.util.find_spec("matplotlib") is None:
         raise UnavailableError("a map needs matplotlib; install it: pip install 'armswing[studies]'")
     from nodes.research.maps.computation import assembled, map_of_launch, map_of_robot
-    from nodes.research.maps.files import RUNS, check_output, write_map
-    from nodes.research.maps.request import Request, beyond_stops, moved_from, parse_axes
+    from nodes.research.maps.map_picture import RUNS, check_output, write_map
+    from nodes.research.maps.map_request import Request, beyond_stops, moved_from, parse_axes
     from sim_core.kernels.effort import LIMIT_S
 
     axes = parse_axes(over)

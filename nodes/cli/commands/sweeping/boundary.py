@@ -37,7 +37,7 @@ def find_in(
         made_again,
     )
     from nodes.research.sweeps.engine import default_workers, local_runner, warm_up
-    from nodes.research.sweeps.journal import SweepJournal, read_sweep
+    from nodes.research.sweeps.folder import SweepJournal, read_sweep
     from nodes.research.sweeps.report.page import check_figures
 
     folder = folder.absolute()

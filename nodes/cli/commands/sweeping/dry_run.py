@@ -29,7 +29,7 @@ def describe(
     accept_changes  whether the sweep may continue although its files changed
     """
     from nodes.research.sweeps.engine import default_workers
-    from nodes.research.sweeps.journal import check_folder, read_rows
+    from nodes.research.sweeps.folder import check_folder, read_rows
     from nodes.research.sweeps.structures import groups, structural
     from nodes.research.sweeps.trial import estimate
 

@@ -21,7 +21,7 @@ from nodes.framework.plan.files.shipped import launch_file
 if TYPE_CHECKING:
     # sweeps: 0.07 s of each help page
     from nodes.research.sweeps.design import Sweep
-    from nodes.research.sweeps.journal import SweepJournal
+    from nodes.research.sweeps.folder import SweepJournal
 
 LIBRARIES = ("matplotlib", "jinja2")
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
@@ -210,7 +210,7 @@ def _sweep_folder(folder: Path, cell: int | None, record: bool, dry_run: bool, o
     """Continue the sweep in a folder, or run only the cell with the number `cell`. A cell is one run of the sweep."""
     # sweeps: 0.07 s of each help page
     from nodes.research.sweeps.design import made_again  # 0.07 s of each help page
-    from nodes.research.sweeps.journal import read_sweep
+    from nodes.research.sweeps.folder import read_sweep
 
     folder = folder.absolute()
     sweep = read_sweep(folder)
@@ -225,7 +225,7 @@ def _sweep_folder(folder: Path, cell: int | None, record: bool, dry_run: bool, o
 
 
 def _start(sweep: Sweep, folder: Path, dry_run: bool, options: Options) -> None:
-    from nodes.research.sweeps.journal import claim
+    from nodes.research.sweeps.folder import claim
     from nodes.research.sweeps.structures import structural
 
     if dry_run:
@@ -250,12 +250,12 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
 
     Exit code 1 if the run is lost, or if its row differs from the row in the journal of the sweep; otherwise 0.
     """
+    from nodes.research.sweeps.cell_job import run_alone
     from nodes.research.sweeps.cells import LOST, values_text
     from nodes.research.sweeps.design import changed_files, default_limit_s, made_again  # 0.07 s of each help page
     from nodes.research.sweeps.engine import warm_up
-    from nodes.research.sweeps.journal import read_rows
+    from nodes.research.sweeps.folder import read_rows
     from nodes.research.sweeps.report.tables import differing, figure_names, header, line_of
-    from nodes.research.sweeps.workers import run_alone
 
     for name in changed_files(sweep, made_again(sweep)):
         warn(f"warning: {name} changed since this sweep began, so the new row may differ from the row in cells.csv")
@@ -285,7 +285,7 @@ def _run_one(sweep: Sweep, folder: Path, cell: int, record: bool, options: Optio
 
 
 def _carry_out(sweep: Sweep, folder: Path, options: Options, notes: list[str]) -> None:
-    from nodes.research.sweeps.journal import SweepJournal
+    from nodes.research.sweeps.folder import SweepJournal
 
     with SweepJournal(folder) as journal:
         try:

@@ -14,7 +14,7 @@ from nodes.research.sweeps.axes import parse_axis
 from nodes.research.sweeps.boundary import PROBES, axis_along, brackets
 from nodes.research.sweeps.cells import Row
 from nodes.research.sweeps.design import Sweep, SweepError
-from nodes.research.sweeps.journal import SweepJournal
+from nodes.research.sweeps.folder import SweepJournal
 
 SWEEP = Sweep(
     launch="/arm.toml",

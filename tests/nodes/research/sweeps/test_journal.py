@@ -17,7 +17,7 @@ from nodes.research.maps.kept_runs import KeptRuns
 from nodes.research.sweeps.boundary import PROBES, Probe
 from nodes.research.sweeps.cells import Row, values_text
 from nodes.research.sweeps.design import Sweep, SweepError
-from nodes.research.sweeps.journal import JOURNAL, MARKER, SweepJournal, claim, read_rows, read_sweep
+from nodes.research.sweeps.folder import JOURNAL, MARKER, SweepJournal, claim, read_rows, read_sweep
 from nodes.research.workers import Loss, Pool
 from sim_core.support.shown import printable
 from tests.nodes.research.sweeps.conftest import rows_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nodes.cli.application import run
-from nodes.research.sweeps.journal import read_rows
+from nodes.research.sweeps.folder import read_rows
 from nodes.research.sweeps.report.statistics import PassRate
 from tests.nodes.research.sweeps.conftest import COMMAND, rows_of
 
