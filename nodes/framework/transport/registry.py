@@ -69,6 +69,7 @@ TAKE_OVER_S = 5.0  # longest wait for the simulation's grant to publish commands
 MOST_ENTRIES = 64  # largest number of entries registered with one key
 LARGEST_GENERATION = 2**53
 NEWS_TOPIC = b"registry"
+NAME_IN_USE = "is taken by the live process"  # in the refusal of a node whose name another live node has
 
 
 class RegistryError(RuntimeError):
@@ -412,7 +413,7 @@ class Registry:
 
     def _name_in_use(self, old: NodeEntry) -> str:
         where = f" on host {old.host!r}" if old.host != self.host_config.host else ""
-        return f"name {old.name!r} is taken by the live process {old.pid}{where}"
+        return f"name {old.name!r} {NAME_IN_USE} {old.pid}{where}"
 
     def _require_owner(self, name: str, peer: Peer) -> None:
         """Raise PermissionRefused if a registered name belongs to another peer."""

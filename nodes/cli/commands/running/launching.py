@@ -339,13 +339,13 @@ def run(
     """
     # nodes: 0.07 s of each help page
     from nodes.framework.launching.joining import run_node
-    from nodes.framework.transport.registry import RegistryError
+    from nodes.framework.transport.registry import NAME_IN_USE, RegistryError
 
     params = parse_assignments(param or [], "--param")
     try:
         code = run_node(node, name=name, robot=robot, params=params, domain=domain, greet=print_line)
     except RegistryError as error:
-        if "is taken by" not in str(error):
+        if NAME_IN_USE not in str(error):
             raise
         raise InputError(f"{error}; choose another name with --name") from None
     raise typer.Exit(code)
