@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from robots.smoothing import DEFAULT
 from robots.stops import EXPONENT
 from sim_core.mechanism import LawInputs
 
@@ -20,6 +21,8 @@ class Pull:
 
     spring   coefficients a, b, c of the force -(a x + b x^2 + c x^3) at the distance x of L from the range `rest`
     damping  coefficients a, b, c of the force -(a v + b v |v| + c v^3)
+    friction, smoothing
+             dry friction, the force -friction tanh(v / smoothing)
     lower, upper, stiffness, dissipation
              range of the length beyond which a compliant stop acts, as in JointStops
     """
@@ -27,6 +30,8 @@ class Pull:
     spring: tuple[float, ...] = (0.0, 0.0, 0.0)
     rest: tuple[float, float] = (0.0, 0.0)
     damping: tuple[float, ...] = (0.0, 0.0, 0.0)
+    friction: float = 0.0
+    smoothing: float = DEFAULT
     lower: float = -np.inf
     upper: float = np.inf
     stiffness: float = 0.0
@@ -36,7 +41,7 @@ class Pull:
     def is_linear(self) -> bool:
         """Whether the force is that of one linear spring and damper."""
         higher = any(self.spring[1:]) or any(self.damping[1:])
-        return not higher and self.rest[0] == self.rest[1] and self.stiffness == 0.0
+        return not higher and self.rest[0] == self.rest[1] and self.stiffness == 0.0 and self.friction == 0.0
 
     def force(self, length: Any, velocity: Any) -> Any:
         """Force that lengthens the tendon, N or N m, as a CasADi expression."""
@@ -47,6 +52,8 @@ class Pull:
         found = -(a * x + b * x**2 + c * x**3)
         a, b, c = self.damping
         found -= a * velocity + b * velocity * ca.fabs(velocity) + c * velocity**3
+        if self.friction > 0.0:
+            found -= self.friction * ca.tanh(velocity / self.smoothing)
         for bound, sign in ((self.upper, 1.0), (self.lower, -1.0)):
             if self.stiffness > 0.0 and np.isfinite(bound):
                 depth = ca.fmax(sign * (length - bound), 0.0)

@@ -11,6 +11,8 @@ import mujoco
 from robots.importing.mjcf.compiled import Compiled
 from robots.importing.mjcf.unread import refuse
 from robots.importing.rotations import vector
+from robots.smoothing import DEFAULT
+from robots.smoothing import RATE as SMOOTHING_RATE
 from robots.stops import EXPONENT, FAST, RATE, RESTITUTION, SPEEDS
 from robots.tendons import AlongPoints, OnJoints, Pull, Weights
 from sim_core.mechanism import CustomForce, ForcePoint, Spring, dissipation_for, stiffness_for
@@ -24,7 +26,7 @@ class Tendons:
 
     ignored   names from IGNORABLE: parts that are left out, with a note
     limited   whether the limits of tendons stop them
-    friction  whether dry friction of tendons is read, which is refused
+    friction  whether dry friction of tendons is read
     """
 
     def __init__(self, compiled: Compiled, ignored: frozenset[str], limited: bool, friction: bool) -> None:
@@ -63,6 +65,9 @@ class Tendons:
                 if tendon not in self._used and not acts:
                     self._of.notes.add(element, "the tendon is not read: it exerts no force of its own")
                 continue
+            if pull.friction > 0.0:
+                speed = f"{pull.smoothing:g} {'rad' if self.turns(tendon) else 'm'}/s"
+                self._of.notes.add(element, f"frictionloss is smooth at speeds below {speed}: a loaded tendon creeps")
             yield self._made(tendon, pull, inputs)
 
     def _pull(self, tendon: int) -> Pull:
@@ -71,12 +76,15 @@ class Tendons:
             parts["spring"] = (float(m.tendon_stiffness[tendon]), *m.tendon_stiffnesspoly[tendon].tolist())
         if not self._of.is_disabled("damper"):
             parts["damping"] = (float(m.tendon_damping[tendon]), *m.tendon_dampingpoly[tendon].tolist())
+        weight, loss = float(m.tendon_invweight0[tendon]), float(m.tendon_frictionloss[tendon])
+        if self._friction and loss > 0.0 and weight > 0.0:
+            parts |= {"friction": loss, "smoothing": max(DEFAULT, rounded(loss * weight / SMOOTHING_RATE))}
         if any(parts.get("spring", ())):
             low, high = m.tendon_lengthspring[tendon].tolist()
             parts["rest"] = (low, high)
         if self._limited and m.tendon_limited[tendon] and not self._of.is_disabled("limit"):
             low, high = m.tendon_range[tendon].tolist()
-            if (weight := float(m.tendon_invweight0[tendon])) > 0.0:
+            if weight > 0.0:
                 speed = SPEEDS["rad" if self.turns(tendon) else "m"]
                 stiffness = rounded(stiffness_for(1.0 / weight, EXPONENT, RATE, speed))
                 dissipation = dissipation_for(RESTITUTION, FAST * speed)
@@ -113,15 +121,13 @@ class Tendons:
         """Features of a tendon that change the motion and cannot be read."""
         m, found = self._model, []
         limited = m.tendon_limited[tendon] and self._limited
-        forces = any(self._pull(tendon).spring) or any(self._pull(tendon).damping) or limited
-        if self.is_wrapped(tendon) and forces:
-            found.append("it wraps around geoms and has stiffness, damping or limits")
+        pull = self._pull(tendon)
+        if self.is_wrapped(tendon) and (any(pull.spring) or any(pull.damping) or pull.friction > 0.0 or limited):
+            found.append("it wraps around geoms and has stiffness, damping, friction or limits")
         if m.tendon_armature[tendon] != 0.0:
             found.append("it has armature")
         if m.tendon_springyield[tendon] != 0.0 and m.tendon_stiffness[tendon] != 0.0:
             found.append("it has springyield")
-        if self._friction and m.tendon_frictionloss[tendon] != 0.0:
-            found.append("it has frictionloss")
         return found
 
     def _types(self, tendon: int) -> Any:

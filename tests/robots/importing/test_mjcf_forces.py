@@ -14,12 +14,12 @@ import pytest
 
 from robots import build
 from robots.export import export
-from sim_core.errors import InvalidRequest
+from sim_core.errors import DescriptionWarning, InvalidRequest
 from sim_core.inverse import inverse_dynamics
 from sim_core.mechanism import Distance, Mechanism
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
-from tests.robots.importing.test_mjcf_import import worst_miss
+from tests.robots.importing.test_mjcf_import import qpos_of, worst_miss
 
 Write = Callable[..., str]
 RELATIVE = 1e-9
@@ -62,6 +62,35 @@ def arm(after: str = "", share: float = 0.0, first: str = "") -> str:
 @pytest.mark.parametrize("kind", TENDONS)
 def test_a_tendon_has_the_force_of_mujoco(kind: str, write_mjcf: Write) -> None:
     assert worst_miss(write_mjcf(arm(f"<tendon>{TENDONS[kind]}</tendon>")), 20) < RELATIVE
+
+
+@pytest.mark.parametrize(
+    "tendon",
+    [
+        '<fixed frictionloss="1.5"><joint joint="j" coef="0.7"/><joint joint="k" coef="-2"/></fixed>',
+        f'<spatial frictionloss="1.5">{SITES}</spatial>',
+    ],
+    ids=["fixed", "spatial"],
+)
+def test_the_dry_friction_of_a_tendon_that_slides_is_that_of_mujoco(tendon: str, write_mjcf: Write) -> None:
+    path = write_mjcf(arm(f"<tendon>{tendon}</tendon>"))
+    with pytest.warns(DescriptionWarning, match="frictionloss is smooth at speeds below .*: a loaded tendon creeps"):
+        rubbing = build(path, contacts="ignore")
+    systems = [assemble(mechanism) for mechanism in (rubbing, build(path, contacts="ignore", friction="ignore"))]
+    model = mujoco.MjModel.from_xml_path(path)
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    data, moving, random, slides = mujoco.MjData(model), [*rubbing.joints], np.random.default_rng(6), 0
+    for q, v in random.normal(scale=(1.0, 4.0), size=(60, 8, 2)).transpose(0, 2, 1):
+        q[-3:], e = 0.0, random.normal(size=4)
+        p = e / np.linalg.norm(e)
+        data.qpos[:], data.qvel[:] = qpos_of(moving, q, p), v
+        mujoco.mj_forward(model, data)
+        if abs(data.ten_velocity[0]) < 20.0 * rubbing.forces[0].law.pull.smoothing:  # type: ignore[attr-defined]
+            continue
+        slides += 1
+        of_friction = np.subtract(*[-inverse_dynamics(system, q, v, 0.0 * v, p) for system in systems])
+        np.testing.assert_allclose(of_friction, data.qfrc_constraint, atol=1e-8)
+    assert slides > 10
 
 
 def test_a_spring_between_two_points_is_written_and_read_again(write_mjcf: Write, tmp_path: Path) -> None:

@@ -352,10 +352,10 @@ def made(joint: str = HINGE, more: str = "", before: str = "", after: str = "") 
         (
             made(
                 before='<option density="1.2"/>',
-                after='<tendon><fixed name="t" frictionloss="3"><joint joint="hinge" coef="1"/></fixed></tendon>',
+                after='<tendon><fixed name="t" armature="3"><joint joint="hinge" coef="1"/></fixed></tendon>',
             ),
             r"2 errors: \(1\) line 2: <option>: density is not 0, and forces of a fluid are not supported; pass ignore="
-            r"fluid to leave out .* \(2\) line 2: tendon 't': it has frictionloss",
+            r"fluid to leave out .* \(2\) line 2: tendon 't': it has armature",
         ),
         (
             '<worldbody><flexcomp name="cloth" type="grid" count="3 3 1" spacing="1 1 1" radius="0.1"/></worldbody>',
