@@ -11,7 +11,8 @@ PER_LINK = 820  # operations per link of rolled kernels, for the accelerations
 # operations of unrolled kernels per link, per link between a link and the ground, and per square of their number; of
 # chains of 5 to 40 links and of binary trees of 31 and 63 links, within 10 %
 UNROLLED = (175, 21, 1)
-FASTER = 0.75  # time per operation of rolled kernels, as a share of that of unrolled kernels
+FASTER = 0.65  # time per operation of rolled kernels, as a share of that of unrolled kernels
+MOST_UNROLLED = 30_000  # operations: more of them leave the caches, and take longer to compile than users wait
 
 
 def obstacles(mechanism: Mechanism) -> list[str]:
@@ -51,7 +52,7 @@ def is_rolled(mechanism: Mechanism, forced: bool | None = None) -> bool:
     if forced is not None or found:
         return bool(forced)
     unrolled, rolled = operations(mechanism)
-    return FASTER * rolled < unrolled
+    return unrolled > min(FASTER * rolled, MOST_UNROLLED)
 
 
 def choice_text(mechanism: Mechanism) -> str:

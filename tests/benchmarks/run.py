@@ -29,6 +29,7 @@ BENCHMARKS = (
     "engines",
     "derivatives",
     "any_robot",
+    "size",
     "steppers",
     "kernels",
     "beam",

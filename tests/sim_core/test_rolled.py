@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import warnings
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
@@ -15,7 +16,7 @@ import pytest
 from robots import build
 from sim_core import Simulation, forward_dynamics, inverse_dynamics
 from sim_core.derivation.rolled.kernels import derive_rolled
-from sim_core.errors import InvalidRequest
+from sim_core.errors import InvalidRequest, StepTooLargeWarning
 from sim_core.kernels.choice import is_rolled
 from sim_core.kernels.effort import CompilationTooLarge
 from sim_core.kernels.rolled import module_of_rolled
@@ -284,8 +285,8 @@ def test_what_cannot_be_rolled_is_refused_by_name(part: str) -> None:
 
 
 def test_by_default_long_chains_are_rolled_and_short_or_branched_trees_are_not() -> None:
-    assert [n for n in (5, 10, 20, 30, 60) if is_rolled(tree(n))] == [30, 60]
-    assert not is_rolled(tree(60, branches=2))
+    assert [n for n in (5, 10, 15, 30, 60) if is_rolled(tree(n))] == [30, 60]
+    assert [n for n in (15, 60, 255) if is_rolled(tree(n, branches=2))] == [255]
     assert not is_rolled(tree(60), forced=False)
     assert is_rolled(tree(1000, branches=1))
 
@@ -324,3 +325,17 @@ def test_the_derivation_and_emission_of_rolled_kernels_grow_with_the_number_of_l
 
     few, many, most = (lines_run(partial(work, tree(n))) for n in (40, 320, 1280))
     assert (most - many) / (1280 - 320) <= 1.1 * (many - few) / (320 - 40)
+
+
+def test_the_fastest_mode_of_a_long_chain_is_found_and_named() -> None:
+    chain = tree(220)
+    stiff = dataclasses.replace(chain.joints[100], spring=JointSpring(stiffness=3e5))
+    joints = (*chain.joints[:100], stiff, *chain.joints[101:])
+    with pytest.warns(StepTooLargeWarning, match="spring of joint 'joint_100'"):
+        simulation = Simulation(assemble(dataclasses.replace(chain, joints=joints)))
+    modes = simulation._checks._fastest
+    dense = np.abs(np.linalg.eigvals(modes._linearized()[1])).max()
+    assert modes._fastest_estimated() == pytest.approx(dense, rel=1e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StepTooLargeWarning)
+        Simulation(assemble(chain))
