@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,11 +103,24 @@ def mass_matrix_at(mechanism: Mechanism, bodies: dict[str, MovingBody]) -> Array
     """
     *postures, _, n = bodies[GROUND].Jv.shape
     M = np.zeros((*postures, n, n))
+    movers = _movers(mechanism)
     for body in mechanism.bodies:
-        moving = bodies[body.name]
+        own, whole = movers[body.name], bodies[body.name]
+        moving = MovingBody(whole.p, whole.R, whole.Jv[..., own], whole.Jw[..., own])
         velocity, turning = moving.velocity(body.center_of_mass), moving.R.mT @ moving.Jw
-        M += value_of(body.mass) * velocity.mT @ velocity + turning.mT @ _inertia(body) @ turning
+        M[..., own[:, None], own] += value_of(body.mass) * velocity.mT @ velocity
+        M[..., own[:, None], own] += turning.mT @ _inertia(body) @ turning
     return np.asarray(M + _armatures(mechanism, n))
+
+
+def _movers(mechanism: Mechanism) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+    """{body: indices of the coordinates that move it} in a tree of joints."""
+    found, at = {GROUND: np.zeros(0, dtype=np.int64)}, 0
+    for joint in mechanism.joints:
+        end = at + len(joint.coordinates)
+        found[joint.child] = np.concatenate([found[joint.parent], np.arange(at, end)])
+        at = end
+    return found
 
 
 def dynamics_at(mechanism: Mechanism, q: Array, v: Array, shares: Array) -> tuple[Array, Array, Array]:
@@ -158,7 +171,23 @@ def inverse_of(M: Array) -> Array:
     scale = np.sqrt(np.diagonal(M, axis1=-2, axis2=-1))
     scale = np.where(scale > 0.0, scale, 1.0)
     scales = scale[..., :, None] * scale[..., None, :]
-    return np.asarray(np.linalg.pinv(M / scales, hermitian=True) / scales)
+    scaled, found = M / scales, np.zeros(M.shape)
+    for block in _blocks(M):
+        places = (..., block[:, None], block)
+        found[places] = np.linalg.pinv(scaled[places], hermitian=True)
+    return np.asarray(found / scales)
+
+
+def _blocks(M: Array) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
+    """Yield the indices of each block of matrices (..., n, n) that have the same blocks, up to the order of indices."""
+    linked = (M != 0.0).any(axis=tuple(range(M.ndim - 2)))
+    left = np.ones(len(linked), dtype=bool)
+    while left.any():
+        block, wider = np.zeros(len(linked), dtype=bool), np.arange(len(linked)) == left.argmax()
+        while (wider != block).any():
+            block, wider = wider, wider | linked[wider].any(axis=0)
+        left &= ~block
+        yield np.flatnonzero(block)
 
 
 def effective_masses(mechanism: Mechanism, q: Array | None = None) -> dict[str, float]:

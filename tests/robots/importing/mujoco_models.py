@@ -36,7 +36,7 @@ PAGE = ROOT / "docs/guides/mujoco_files.md"
 STATES = 10
 LARGEST = 60  # coordinates of a robot whose kernels are compiled in seconds
 RELATIVE = 1e-9
-QUICK = {"contacts": "ignore", "limits": "none"}  # the effective masses of a hundred humanoids take minutes
+QUICK = {"contacts": "ignore", "limits": "none"}  # the contacts of many humanoids take long
 HEAD = """# Files of MuJoCo that are read
 
 The {count} MJCF files in the repository [google-deepmind/mujoco](https://github.com/google-deepmind/mujoco), commit
