@@ -53,7 +53,7 @@ SUMMARIES = {
     "bridge": "Show a live launch in other programs.",
     "record": "Record every topic of the live domain until Ctrl-C.",
     "play": "Publish the messages of a recording again, at the recorded speed or at a multiple of this speed.",
-    "import": "Write a log of another program (CSV, numpy, a bag of ROS, MCAP) as a recording of a robot.",
+    "import": "Write a log of another program as a recording, with measured states and applied commands of a robot.",
     "info": "Show runs, topics, message counts, rates, duration and parameters of a recording.",
     "export": (
         "Write a recording as CSV, one file per topic, or as a file for Rerun or Foxglove; "

@@ -70,8 +70,7 @@ def _json_messages(path: Path) -> Iterator[tuple[str, float, Any]]:
 
 def _ros_messages(path: Path) -> Iterator[tuple[str, float, Any]]:
     try:
-        from rosbags.highlevel import AnyReader, AnyReaderError
-        from rosbags.interfaces import ReaderError
+        from rosbags.highlevel import AnyReader
         from rosbags.typesys import Stores, get_typestore
     except ModuleNotFoundError as error:
         raise LogError(f"{str(path)!r} is a bag of ROS; {INSTALLS}[logs]' installs its reader ({error})") from None
@@ -80,8 +79,9 @@ def _ros_messages(path: Path) -> Iterator[tuple[str, float, Any]]:
         with AnyReader([path], default_typestore=store) as reader:
             for connection, time_ns, data in reader.messages():
                 yield connection.topic, 1e-9 * time_ns, _plain(reader.deserialize(data, connection.msgtype))
-    except (AnyReaderError, ReaderError, OSError, ValueError, KeyError) as error:
-        raise LogError(f"{str(path)!r} cannot be read as a bag of ROS: {error}") from None
+    except Exception as error:  # a damaged file may cause any error of the library, the database or the compression
+        text = str(error).partition("\n")[0] or type(error).__name__
+        raise LogError(f"{str(path)!r} cannot be read as a bag of ROS: {text}") from None
 
 
 def _plain(value: Any) -> Any:

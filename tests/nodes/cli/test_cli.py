@@ -75,6 +75,7 @@ def test_the_commands_are_those_of_the_design() -> None:
             "graph",
             "run",
             "record",
+            "import",
             "play",
             "info",
             "export",
