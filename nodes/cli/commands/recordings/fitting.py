@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nodes.cli.commands.recordings.log_checks import check_recordings
 from nodes.cli.terminal import (
     AsJson,
     InputError,
@@ -49,6 +50,9 @@ def fit(
         Path | None,
         typer.Option("--output", "-o", help="Folder for page, plots and verdict.json.", show_default="RECORDING_fit"),
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check the recordings: times, channels, units, exchanged columns.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a robot's inertias and friction to recorded positions and efforts, and write the corrected robot.
@@ -60,12 +64,17 @@ def fit(
     combinations of parameters that the motion determines, with intervals of 95 %. What the recording cannot tell is
     listed with the motion or the load that would tell it. Inertias stay as they are if they gain nothing beyond
     friction. Joints whose efforts contradict the others are fitted apart, and nothing is written for them.
+
+    With --check, nothing is fitted: the findings about the recordings are printed. Exit code 2 if one of them refuses a
+    joint or a recording, otherwise 0.
     """
     for file in recordings:
         require_recording(file)
     missing = [library for library in LIBRARIES if importlib.util.find_spec(library) is None]
     if missing:
         raise UnavailableError(f"a fit needs {' and '.join(missing)}; install with: pip install 'armswing[studies]'")
+    if check:
+        check_recordings(recordings, robot, as_json)
     # numpy and scipy: not for the help page
     from nodes.hil.alignment.streams import StreamError
     from nodes.hil.fitting import folder

@@ -1,0 +1,40 @@
+"""`armswing hil fit --check`: checks recordings before anything is fitted to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from nodes.cli.terminal import InputError, print_json, print_line, print_table, working
+
+REFUSED = 2
+
+
+def check_recordings(recordings: Sequence[Path], robot: str, as_json: bool) -> None:
+    """Print the findings about each recording; exit code 2 if one of them refuses a joint or the log, otherwise 0.
+
+    robot  a robot in place of that of the recordings; "" for none
+    """
+    from nodes.framework.recording.reader import read_recording
+    from nodes.hil.alignment.streams import StreamError
+    from nodes.hil.fitting.reading import read_fit_case
+    from nodes.hil.logs.checks import check_log, samples_of
+
+    found = {}
+    try:
+        for path in recordings:
+            with working(f"checking {path.name}"):
+                case = read_fit_case([path], robot)
+                found[str(path)] = check_log(samples_of(read_recording(path, warn=False)), case.mechanism)
+    except StreamError as error:
+        raise InputError(str(error)) from None
+    if as_json:
+        print_json(found)
+    else:
+        for file, findings in found.items():
+            print_table((file, "found"), [("refused" if each.refuses else "hint", each.text) for each in findings])
+            if not findings:
+                print_line(f"{file}: nothing was found")
+    raise typer.Exit(REFUSED if any(each.refuses for findings in found.values() for each in findings) else 0)

@@ -1,0 +1,306 @@
+"""Checks of a log's efforts with the robot's model: exchanged efforts and joints, constants, signs, zeros and delays.
+
+The model's inertias are only roughly known. The checks therefore use, where they can, the regressor with parameters of
+each joint's own, and friction, and judge by ratios between joints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from nodes.hil.logs.findings import Floats, LogFinding, LogSamples, seconds
+from sim_core.identification.base_parameters import BaseParameters, base_parameters
+from sim_core.identification.intervals import factor_with_sd
+from sim_core.identification.regressor import Regressor
+from sim_core.identification.rigid_tree import rigid_tree
+from sim_core.identification.signals import Recorded, low_pass, motion_of, sampled
+from sim_core.mechanism.description import Mechanism
+
+CUTOFF_HZ = 5.0
+ROWS_HZ = 25.0
+MOST_ROWS = 4000
+EDGE_S = 0.3  # left out at the ends of each part, where the filter has no signal on both sides
+SLOW = 0.5  # efforts of inertia over those of gravity, below which a motion is slow
+SEES = 0.3  # standard deviation of the model's effort over that of the effort, from which on it must show in the effort
+BLIND = 0.25  # factor of gravity below which an effort does not see it
+UNIT = 0.2  # efforts over gravity, below which their unit is wrong
+FACTOR = 1.3  # between a joint's factor of gravity and the median, from which on it is named
+CERTAIN_FACTOR = 4.0  # the same, from which on it is certain
+EXPLAINED = 0.7  # share of the variance that the model with friction explains, for findings from it
+BETTER = 0.6  # ratio of the errors, for an exchange
+LAGS_S = np.arange(-0.15, 0.2501, 0.01)
+LATE_S = 0.015
+SHARPER = 0.9  # error with a shift over the error without, for a late effort
+ZERO = 0.1  # rad or m
+ZERO_GAIN = 0.1  # least relative gain of the fit by a zero error
+KNOWN_SD = 0.25  # largest standard deviation of a factor that is compared
+UNLIKE = 0.1  # share of the variance that the model leaves, below which a joint's channels are its own
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Motion and efforts of k joints at n instants of a filtered log, and the base regressor Y (n, k, b)."""
+
+    Y: Floats
+    effort: Floats
+    velocity: Floats
+    acceleration: Floats
+    q: Floats
+
+
+class ModelChecks:
+    """Checks of a log with a robot in joint coordinates, a tree of joints.
+
+    mechanism  the robot; joints that are not in the log are held at 0
+    """
+
+    def __init__(self, mechanism: Mechanism, samples: LogSamples) -> None:
+        self.samples = samples
+        self.names = tuple(joint.name for joint in mechanism.moving_joints if joint.name in samples.names)
+        self._order = [samples.joint(name) for name in self.names]
+        driven = {actuator.joint for actuator in mechanism.actuators}
+        self.driven = np.array([name in driven for name in self.names])
+        self.regressor = Regressor(rigid_tree(mechanism, self.names))
+        self.base: BaseParameters = base_parameters(self.regressor)
+        self.beta = self.base.B @ self.regressor.pi
+
+    def findings(self) -> Iterator[LogFinding]:
+        """The findings, in the order of the checks; a joint with a wrong order or sign is not checked further."""
+        rows = self._rows(self.samples.position[:, self._order], self.samples.effort[:, self._order])
+        if rows is None:
+            return
+        known = [k for k in range(len(self.names)) if np.isfinite(rows.effort[:, k]).all() and rows.effort[:, k].any()]
+        exchanged = list(self._exchanged(rows, known))
+        yield from exchanged
+        taken = {name for finding in exchanged for name in finding.joint.split(", ")}
+        joints = [k for k in known if self.names[k] not in taken and self.driven[k]]
+        yield from self._late(joints)
+        yield from self._factors(rows, joints)
+        yield from self._zeros(rows, joints)
+
+    def _rows(self, position: Floats, effort: Floats, cutoff_hz: float = CUTOFF_HZ) -> _Rows | None:
+        cut = self._cut(position, effort, cutoff_hz)
+        if cut is None or len(cut[0]) < 50:
+            return None
+        q, v, a, e = cut
+        return _Rows(self.regressor(q, v, a)[:, :, self.base.columns], e, v, a, q)
+
+    def _cut(self, position: Floats, effort: Floats, cutoff_hz: float) -> list[Floats] | None:
+        """Filtered positions, velocities, accelerations and efforts (n, k) each, at ROWS_HZ and away from gaps."""
+        columns = []
+        for part in sampled(Recorded(self.samples.time, position, effort)):
+            q, v, a = motion_of(part, cutoff_hz)
+            filtered = np.stack([_filtered(column, cutoff_hz, part.rate_hz) for column in part.effort.T], axis=1)
+            edge, step = int(EDGE_S * part.rate_hz), max(1, round(part.rate_hz / ROWS_HZ))
+            columns.append([each[edge : len(q) - edge : step] for each in (q, v, a, filtered)])
+        if not columns:
+            return None
+        joined = [np.concatenate(each) for each in zip(*columns, strict=True)]
+        every = max(1, len(joined[0]) // MOST_ROWS)
+        return [each[::every] for each in joined]
+
+    def _own(self, rows: _Rows, joint: int) -> Floats:
+        """Basis (n, m) of one joint's effort with parameters of its own, and friction."""
+        Y = rows.Y[:, joint]
+        used = np.abs(Y).max(axis=0) > 1e-9 * max(float(np.abs(Y).max()), 1e-300)
+        return _basis(np.concatenate([Y[:, used], _friction(rows, joint)], axis=1))
+
+    def _exchanged(self, rows: _Rows, known: list[int]) -> Iterator[LogFinding]:
+        """Pairs of joints whose efforts, or all of whose channels, fit better when they are exchanged."""
+        own = {k: self._own(rows, k) for k in known}
+        error = {(i, j): _left(own[i], rows.effort[:, j]) for i in known for j in known}
+        for i in known:
+            for j in (each for each in known if each > i):
+                straight, crossed = error[i, i] + error[j, j], error[i, j] + error[j, i]
+                if crossed < BETTER * straight and max(error[i, j], error[j, i]) < 1.0 - 0.5 * EXPLAINED:
+                    both = f"{self.names[i]}, {self.names[j]}"
+                    text = f"{both}: the efforts of these joints are exchanged: each fits the motion of the other"
+                    yield LogFinding(
+                        kind="exchanged efforts", joint=both, value=crossed / straight, text=text, refuses=True
+                    )
+                    return
+        yield from self._exchanged_joints(rows, known)
+
+    def _exchanged_joints(self, rows: _Rows, known: list[int]) -> Iterator[LogFinding]:
+        """The pair of joints whose whole channels are exchanged, by the error of the model with friction."""
+        straight = self._errors(rows)
+        best: tuple[float, int, int] | None = None
+        for i in known:
+            for j in (each for each in known if each > i):
+                order = list(range(len(self.names)))
+                order[i], order[j] = j, i
+                if min(straight[i], straight[j]) < UNLIKE or not self._within_limits(order):
+                    continue
+                columns = [self._order[k] for k in order]
+                other = self._rows(self.samples.position[:, columns], self.samples.effort[:, columns])
+                assert other is not None
+                ratio = float(sum(self._errors(other)[k] for k in known) / sum(straight[k] for k in known))
+                if best is None or ratio < best[0]:
+                    best = ratio, i, j
+        if best is not None and best[0] < BETTER:
+            both = f"{self.names[best[1]]}, {self.names[best[2]]}"
+            text = f"{both}: the channels of these joints are exchanged: the model fits better the other way round"
+            yield LogFinding(kind="exchanged joints", joint=both, value=best[0], text=text, refuses=True)
+
+    def _within_limits(self, order: list[int]) -> bool:
+        """Whether positions stay within the limits if joint k has the channels of joint order[k]."""
+        s = self.samples
+        q = s.position[:, [self._order[k] for k in order]]
+        lower, upper = s.lower[self._order], s.upper[self._order]
+        slack = 0.1 * np.maximum(upper - lower, 0.0)
+        return bool((np.nanmin(q, axis=0) > lower - slack).all() and (np.nanmax(q, axis=0) < upper + slack).all())
+
+    def _errors(self, rows: _Rows) -> dict[int, float]:
+        """{joint: share of the variance of its effort that the model, scaled, with friction leaves}."""
+        found = {}
+        for k in range(len(self.names)):
+            columns = np.column_stack([rows.Y[:, k] @ self.beta, _friction(rows, k)])
+            found[k] = _left(_basis(columns), rows.effort[:, k]) if np.isfinite(rows.effort[:, k]).all() else 1.0
+        return found
+
+    def _late(self, joints: list[int]) -> Iterator[LogFinding]:
+        """Efforts that fit the motion best when they are shifted in time."""
+        position, effort = self.samples.position[:, self._order], self.samples.effort[:, self._order]
+        rows = self._rows(position, effort, 2.0 * CUTOFF_HZ)
+        assert rows is not None
+        shifted = []
+        for lag in LAGS_S:
+            moved = np.stack([np.interp(self.samples.time + lag, self.samples.time, column) for column in effort.T], 1)
+            cut = self._cut(position, moved, 2.0 * CUTOFF_HZ)
+            assert cut is not None
+            shifted.append(cut[3])
+        for k in joints:
+            own = self._own(rows, k)
+            errors = np.array([_left(own, each[:, k]) for each in shifted])
+            best = int(np.argmin(errors))
+            without = float(np.interp(0.0, LAGS_S, errors))
+            if errors[best] > min(1.0 - EXPLAINED, SHARPER * without) or not 0 < best < len(LAGS_S) - 1:
+                continue
+            bend = errors[best - 1] - 2.0 * errors[best] + errors[best + 1]
+            top = 0.5 * (errors[best - 1] - errors[best + 1]) / bend if bend > 0.0 else 0.0
+            lag = float(LAGS_S[best] + top * (LAGS_S[1] - LAGS_S[0]))
+            if abs(lag) > LATE_S:
+                way = "later" if lag > 0.0 else "earlier"
+                text = f"{self.names[k]}: the effort is {seconds(abs(lag))} {way} than the motion"
+                yield LogFinding(kind="late effort", joint=self.names[k], value=lag, text=text)
+
+    def _factors(self, rows: _Rows, joints: list[int]) -> Iterator[LogFinding]:
+        """Efforts with another sign or size than the model's gravity, in comparison with the other joints."""
+        rest = np.zeros_like(rows.q)
+        weight = self.regressor(rows.q, rest, rest)[:, :, self.base.columns] @ self.beta
+        models = rows.Y @ self.beta
+        errors = self._errors(rows)
+        factors: dict[int, tuple[float, float]] = {}
+        for k in joints:
+            gravity, model, effort, name = weight[:, k], models[:, k], rows.effort[:, k], self.names[k]
+            size = float(np.sqrt(np.mean(gravity**2)))
+            # in a swing, inertia cancels gravity, and the efforts may be small
+            is_slow = float(np.sqrt(np.mean((model - gravity) ** 2))) < SLOW * size
+            if is_slow and np.sqrt(np.mean(effort**2)) < UNIT * size:
+                share = float(np.sqrt(np.mean(effort**2))) / size
+                text = (
+                    f"{name}: the efforts are {share:.2g} times what the model's weight alone needs; check their unit"
+                )
+                yield LogFinding(kind="unit of effort", joint=name, value=share, text=text, refuses=share < UNIT / 2.0)
+                continue
+            if model.std() < SEES * effort.std():
+                continue  # such as the constant of a vertical joint
+            factor, sd = factor_with_sd(np.column_stack([model, _friction(rows, k)[:, :3]]), effort)
+            if is_slow and abs(factor) + 2.0 * sd < BLIND:
+                text = f"{name}: the efforts contain {factor:.2g} times the model's gravity: they do not see it"
+                yield LogFinding(kind="gravity not seen", joint=name, value=factor, text=text, refuses=True)
+            elif errors[k] > 1.0 - EXPLAINED:
+                continue
+            elif factor + 2.0 * sd < 0.0:
+                text = f"{name}: the efforts have the opposite sign of the model's, {factor:.2g} times as large"
+                yield LogFinding(kind="sign of effort", joint=name, value=factor, text=text, refuses=True)
+            elif sd < KNOWN_SD:
+                factors[k] = factor, sd
+        # of two joints nobody knows which one is wrong
+        usual = float(np.median([factor for factor, _ in factors.values()])) if len(factors) > 2 else 1.0
+        for k, (factor, sd) in factors.items():
+            ratio = factor / usual if usual > 0.0 else 1.0
+            if max(ratio, 1.0 / max(ratio, 1e-9)) > FACTOR and abs(factor - usual) > 2.0 * sd:
+                beside = f"those of other joints {usual:.2f} times" if len(factors) > 2 else "not once"
+                text = (
+                    f"{self.names[k]}: the efforts are {factor:.2f} times the model's, {beside}; check "
+                    "gear and motor constant"
+                )
+                certain = len(factors) > 2 and max(ratio, 1.0 / ratio) > CERTAIN_FACTOR
+                yield LogFinding(kind="size of effort", joint=self.names[k], value=ratio, text=text, refuses=certain)
+
+    def _zeros(self, rows: _Rows, joints: list[int]) -> Iterator[LogFinding]:
+        """Positions whose zero differs from the model's, by the efforts of all joints that gravity loads."""
+        errors = self._errors(rows)
+        judged = [k for k in joints if errors[k] < 1.0 - EXPLAINED]
+        if not judged:
+            return
+        step = 1e-4
+        models = rows.Y @ self.beta
+        scales = rows.effort.std(axis=0)
+        best: tuple[float, float, int] | None = None
+        for k in range(len(self.names)):
+            q = rows.q.copy()
+            q[:, k] += step
+            moved = self.regressor(q, rows.velocity, rows.acceleration)[:, :, self.base.columns] @ self.beta
+            slope = (moved - models) / step
+            gain, zero = self._zero(rows, judged, models, slope, scales)
+            if best is None or gain > best[0]:
+                best = gain, zero, k
+        if best is not None and best[0] > ZERO_GAIN and abs(best[1]) > ZERO:
+            name, unit = self.names[best[2]], "m" if self.samples.slides[self._order[best[2]]] else "rad"
+            text = f"{name}: the efforts fit a zero that is {best[1]:+.2g} {unit} off"
+            yield LogFinding(kind="zero", joint=name, value=best[1], text=text)
+
+    @staticmethod
+    def _zero(rows: _Rows, judged: list[int], models: Floats, slope: Floats, scales: Floats) -> tuple[float, float]:
+        """(relative gain, zero error) if one joint's zero, and each judged joint's scale and friction, are fitted."""
+        n = len(models)
+        width = 5 * len(judged)
+        columns, target = np.zeros((n * len(judged), width + 1)), np.zeros(n * len(judged))
+        for place, k in enumerate(judged):
+            at = slice(place * n, (place + 1) * n)
+            columns[at, 5 * place] = models[:, k] / scales[k]
+            columns[at, 5 * place + 1 : 5 * place + 5] = _friction(rows, k) / scales[k]
+            columns[at, width] = -slope[:, k] / scales[k]
+            target[at] = rows.effort[:, k] / scales[k]
+        if not columns[:, width].any():
+            return 0.0, 0.0
+        before = target - columns[:, :width] @ np.linalg.lstsq(columns[:, :width], target, rcond=None)[0]
+        solution = np.linalg.lstsq(columns, target, rcond=None)[0]
+        after = target - columns @ solution
+        return 1.0 - float(after @ after / (before @ before)), float(solution[width])
+
+
+def _friction(rows: _Rows, joint: int) -> Floats:
+    """Columns (n, 4): viscous and Coulomb friction, offset, rotor inertia."""
+    v, a = rows.velocity[:, joint], rows.acceleration[:, joint]
+    scale = max(float(np.sqrt(np.mean(v * v))), 1e-9)
+    return np.stack([v, np.tanh(v / (0.05 * scale)), np.ones_like(v), a], axis=1)
+
+
+def _basis(columns: Floats) -> Floats:
+    """Orthonormal basis (n, r) of the columns (n, m)."""
+    sizes = np.linalg.norm(columns, axis=0)
+    U, singular, _ = np.linalg.svd(columns[:, sizes > 0.0] / sizes[sizes > 0.0], full_matrices=False)
+    return np.asarray(U[:, singular > 1e-6 * singular[0]])
+
+
+def _left(basis: Floats, target: Floats) -> float:
+    """Share of the variance of the target that a least-squares fit by the columns of a basis leaves."""
+    left = target - basis @ (basis.T @ target)
+    spread = target - target.mean()
+    return float((left @ left) / max(float(spread @ spread), 1e-300))
+
+
+def _filtered(values: Floats, cutoff_hz: float, rate_hz: float) -> Floats:
+    """A low-passed column with NaN replaced by the values beside it; NaN without any value."""
+    known = np.isfinite(values)
+    if not known.any():
+        return values
+    places = np.arange(len(values))
+    filled = np.interp(places, places[known], values[known])
+    return np.asarray(low_pass(filled, cutoff_hz, rate_hz))
