@@ -26,39 +26,43 @@ DASHED: Any = (0, (5, 2))
 DOTTED: Any = (0, (1.2, 1.6))
 DASH_DOT: Any = (0, (6, 1.6, 1.2, 1.6))
 
-# (colour, dash, marker) by the beginning of a curve's label
-APPEARANCE: tuple[tuple[str, tuple[str, Any, str]], ...] = (
-    ("none", (GREY, DOTTED, "x")),
-    ("reference", (INK, SOLID, "")),
-    ("direct correction inside", (BROWN, DASH_DOT, "v")),
-    ("direct correction, mass", (VIOLET, DASHED, "X")),
-    ("direct correction", (INK, SOLID, "P")),
-    ("Baumgarte (5, 5)", (OCHRE, DASHED, "<")),
-    ("Baumgarte (5, 12)", (OCHRE, SOLID, ">")),
-    ("Baumgarte (20, 20)", (OCHRE, SOLID, ">")),
-    ("Baumgarte (1/δt, √2/δt), δt = 1 ms", (PINK, DOTTED, "D")),
-    ("Baumgarte (1/δt, √2/δt), δt = 10 ms", (PINK, DASHED, "D")),
-    ("Baumgarte (1/δt, √2/δt), δt = 50 ms", (PINK, DASH_DOT, "D")),
-    ("Baumgarte", (PINK, SOLID, "D")),
-    ("PID", (OCHRE, DOTTED, "d")),
-    ("fuzzy, case 2", (BLUE, DASHED, "s")),
-    ("fuzzy, set III", (BLUE, SOLID, "o")),
-    ("fuzzy, set II", (VIOLET, DASH_DOT, "^")),
-    ("fuzzy, set I", (SKY, DASHED, "s")),
-    ("fuzzy", (BLUE, SOLID, "o")),
-    ("sampled fuzzy", (VERMILION, SOLID, "*")),
-    ("projection", (GREEN, DASHED, "h")),
+# {label of a curve: (colour, dash, marker)}
+APPEARANCE: dict[str, tuple[str, Any, str]] = {
+    "none": (GREY, DOTTED, "x"),
+    "reference, tolerances 10⁻¹⁰": (INK, SOLID, ""),
+    "direct correction inside the right-hand side": (BROWN, DASH_DOT, "v"),
+    "direct correction, mass-weighted": (VIOLET, DASHED, "X"),
+    "direct correction, fed back": (INK, SOLID, "P"),
+    "Baumgarte (5, 5)": (OCHRE, DASHED, "<"),
+    "Baumgarte (5, 12)": (OCHRE, SOLID, ">"),
+    "Baumgarte (20, 20)": (OCHRE, SOLID, ">"),
+    "Baumgarte (20, 20), crank-slider": (OCHRE, SOLID, ">"),
+    "Baumgarte (1/δt, √2/δt), δt = 1 ms": (PINK, DOTTED, "D"),
+    "Baumgarte (1/δt, √2/δt), δt = 10 ms": (PINK, DASHED, "D"),
+    "Baumgarte (1/δt, √2/δt), δt = 50 ms": (PINK, DASH_DOT, "D"),
+    "Baumgarte (1/δt, √2/δt)": (PINK, SOLID, "D"),
+    "PID (gains follow δt)": (OCHRE, DOTTED, "d"),
+    "fuzzy, case 1": (BLUE, SOLID, "o"),
+    "fuzzy, case 1, triple pendulum": (BLUE, SOLID, "o"),
+    "fuzzy, case 2": (BLUE, DASHED, "s"),
+    "fuzzy, case 2, crank-slider": (BLUE, DASHED, "s"),
+    "fuzzy, set III (Gaussians)": (BLUE, SOLID, "o"),
+    "fuzzy, set II (trapezoids)": (VIOLET, DASH_DOT, "^"),
+    "fuzzy, set I (triangles)": (SKY, DASHED, "s"),
+    "sampled fuzzy (armswing)": (VERMILION, SOLID, "*"),
+    "sampled fuzzy (armswing), crank-slider": (VERMILION, SOLID, "*"),
+    "projection (armswing)": (GREEN, DASHED, "h"),
     # steppers
-    ("RK4", (BLUE, SOLID, "o")),
-    ("Dormand–Prince 5, fixed", (VERMILION, DASHED, "s")),
-    ("semi-implicit", (GREEN, DASH_DOT, "^")),
-    ("Adams–Bashforth", (PINK, DOTTED, "D")),
-    ("TR-BDF2", (OCHRE, SOLID, "v")),
-    ("Radau IIA 5, fixed", (VIOLET, DASHED, "P")),
-    ("Dormand–Prince 5(4), adaptive", (INK, SOLID, "X")),
-    ("Adams, variable", (BROWN, DASHED, "h")),
-    ("Radau IIA 5, adaptive", (SKY, DASH_DOT, "d")),
-)
+    "RK4": (BLUE, SOLID, "o"),
+    "Dormand–Prince 5, fixed": (VERMILION, DASHED, "s"),
+    "semi-implicit Euler": (GREEN, DASH_DOT, "^"),
+    "Adams–Bashforth–Moulton 4": (PINK, DOTTED, "D"),
+    "TR-BDF2": (OCHRE, SOLID, "v"),
+    "Radau IIA 5, fixed": (VIOLET, DASHED, "P"),
+    "Dormand–Prince 5(4), adaptive": (INK, SOLID, "X"),
+    "Adams, variable order": (BROWN, DASHED, "h"),
+    "Radau IIA 5, adaptive": (SKY, DASH_DOT, "d"),
+}
 OTHERS = (BLUE, VERMILION, GREEN, PINK, OCHRE, VIOLET, GREY)
 DASHES = (SOLID, DASHED, DASH_DOT, DOTTED)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -69,14 +73,9 @@ def appearance(label: str, index: int = 0) -> dict[str, Any]:
 
     A label without a style of its own gets one by `index`, the number of its curve in the plot.
     """
-    for beginning, (color, dash, marker) in APPEARANCE:
-        if label.startswith(beginning):
-            return {"color": color, "linestyle": dash, "marker": marker}
-    return {
-        "color": OTHERS[index % len(OTHERS)],
-        "linestyle": DASHES[index % len(DASHES)],
-        "marker": MARKERS[index % len(MARKERS)],
-    }
+    others = OTHERS[index % len(OTHERS)], DASHES[index % len(DASHES)], MARKERS[index % len(MARKERS)]
+    color, dash, marker = APPEARANCE.get(label, others)
+    return {"color": color, "linestyle": dash, "marker": marker}
 
 
 def line(label: str, index: int = 0) -> dict[str, Any]:

@@ -19,10 +19,11 @@ import pytest
 
 from nodes.cli.application import run as command
 from nodes.cli.commands.models.studies import _print as print_verdicts
-from nodes.research.studies.framework import claims, executors, figures, report, tables
+from nodes.research.pages.style import APPEARANCE
+from nodes.research.studies.framework import claims, executors, figures, methods, report, tables
 from nodes.research.studies.framework.claims import Finding, Verdict
 from nodes.research.studies.framework.methods import ADAMS, DOPRI5, NONE, ODE45, RK4, SAMPLED, TR_BDF2
-from nodes.research.studies.framework.runs import Method, Outcome, Run, execute, simulation_of
+from nodes.research.studies.framework.runs import Method, Outcome, Run, Stepping, execute, simulation_of
 from nodes.research.studies.framework.study import Results, Study
 
 PAPERS = ("lipinski", "man", "nada")
@@ -222,6 +223,12 @@ def test_a_lost_worker_and_a_raised_error_are_told_and_the_other_calls_have_resu
         assert "In a worker process" in raised.value.__notes__[0]
         calls = [executors.Call(k, divmod, (k, 2)) for k in range(3)]
         assert dict(workers(calls, lambda: None)) == {0: (0, 0), 1: (0, 1), 2: (1, 0)}
+
+
+def test_every_method_and_stepper_of_the_studies_has_a_style_of_its_own() -> None:
+    """Apart from the stepper of references, whose curves have a label of their own."""
+    shared = {each for each in vars(methods).values() if isinstance(each, Method | Stepping)} - {methods.TIGHT}
+    assert {each.label for each in shared} - APPEARANCE.keys() == set()
 
 
 @pytest.mark.parametrize("paper", PAPERS)
