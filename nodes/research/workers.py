@@ -96,7 +96,7 @@ class Worker(Generic[Task, Result]):
     def give(self, task: Task) -> None:
         """Send a task to the process."""
         self.task, self.since = task, time.monotonic()
-        with contextlib.suppress(OSError):  # it has ended; `take` says so
+        with contextlib.suppress(OSError):  # it has ended; `take` reports it
             self.connection.send_bytes(self.job.encode(task))
 
     def take(self) -> Result:

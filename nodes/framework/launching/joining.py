@@ -30,7 +30,7 @@ from nodes.node import Node
 
 DESCRIPTION_WAIT_S = 2.0
 BESIDE_PERIOD_S = 0.05
-SILENT_S = 0.5  # waiting time for a launch before a line says so
+SILENT_S = 0.5  # waiting time for a launch after which a line reports it
 
 
 class NodeFailedError(RuntimeError):

@@ -27,7 +27,7 @@ from nodes.hil.report.reading import Case, Source
 
 KIND = "armswing hil report"
 SMALLEST_NOISE = 1e-9  # in the unit of the channel
-UNITS = "rad (m where a joint slides), s, N m (N); a name that ends in _deg, _mm, _ms or _percent says its own"
+UNITS = "rad (m where a joint slides), s, N m (N); a name that ends in _deg, _mm, _ms or _percent contains its own"
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):

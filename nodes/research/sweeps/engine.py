@@ -146,7 +146,7 @@ def warm_up(sweep: Sweep) -> None:
     forked.
     """
     logging.getLogger("armswing.compile").setLevel(logging.INFO)
-    with contextlib.suppress(PlanError, ValueError, RuntimeError):  # the cells' rows say so
+    with contextlib.suppress(PlanError, ValueError, RuntimeError):  # the cells' rows name the error
         SimServer(plan_with(sweep, ()), wall_clock=False)
 
 

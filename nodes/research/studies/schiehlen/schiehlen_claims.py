@@ -34,7 +34,7 @@ def claims() -> tuple[Claim, ...]:
             "single IS1",
             "eqs. 52 and 53, figure 4",
             "IS1 of the single pendulum has a closed form, and the simulation gives the same.",
-            "Every cell of the map off the separatrix agrees within 10⁻⁵, and tumbles where the formula says so.",
+            "Every cell of the map off the separatrix agrees within 10⁻⁵, and tumbles if the formula does.",
             _single_is1,
             ("is1_single",),
         ),

@@ -56,7 +56,7 @@ def draw_map(path: Path, found: Grid, units: dict[str, str] | None = None) -> No
             draw_empty(axis, "no run has a value of this figure")
         failed, lost = np.array(found.failed), np.array(found.lost)
         if found.figure == PASS_RATE:
-            failed = failed & False  # the colour says it
+            failed = failed & False  # shown by the colour
         patches = []
         for mask, hatch, label in (
             (failed & ~lost, FAILED_HATCH, "runs failed"),

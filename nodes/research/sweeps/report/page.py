@@ -134,7 +134,7 @@ def _listed(sweep: Sweep) -> list[Axis]:
 
 
 def _caption(sweep: Sweep, figure: str, over: Sequence[Axis]) -> str:
-    """Caption of a heat map. If the map shows means over other axes or over repeats, the caption says so."""
+    """Caption of a heat map. The caption names means over other axes or over repeats."""
     rest = [axis.key for axis in sweep.axes if axis not in over] + (["repeats"] if sweep.repeat > 1 else [])
     mean = f", mean over {' and '.join(rest)}" if rest else ""
     return f"{_title(figure)} over {over[0].key} and {over[1].key}{mean}"
