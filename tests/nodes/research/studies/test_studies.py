@@ -31,7 +31,7 @@ MOST_CURVES = 7
 
 
 def study_of(paper: str) -> Study:
-    found: Study = importlib.import_module(f"nodes.research.studies.{paper}.study").study(spans="tiny")
+    found: Study = importlib.import_module(f"nodes.research.studies.{paper}.{paper}_study").study(spans="tiny")
     return found
 
 
