@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import gc
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -40,6 +41,7 @@ from sim_core.mechanism.validation import CHECKS, validate
 
 INERTIA = (0.1, 0.1, 0.1, 0.0, 0.0, 0.0)
 COPIES = 4  # of the parts in the smallest mechanism
+ONCE = 200  # instructions that a call may execute at its first time, such as those of caches
 SHARE = 0.02  # by which the cost of the same number of further parts may differ
 
 
@@ -146,7 +148,7 @@ def bodies(count: int) -> Mechanism:
 
 
 def instructions(call: Callable[[], None]) -> int:
-    """Number of instructions of Python that a call executes."""
+    """Number of instructions of Python that a call executes, without those of the garbage collector's callbacks."""
     count = 0
 
     def trace(frame: Any, event: str, argument: Any) -> Any:
@@ -156,11 +158,14 @@ def instructions(call: Callable[[], None]) -> int:
         return trace
 
     before = sys.gettrace()
+    gc.collect()
+    gc.disable()
     sys.settrace(trace)
     try:
         call()
     finally:
         sys.settrace(before)
+        gc.enable()
     return count
 
 
@@ -172,4 +177,4 @@ def test_the_cost_of_a_check_grows_with_the_number_of_parts_and_no_faster(
     validate(made(COPIES))
     mechanisms = [made(k * COPIES) for k in (1, 2, 3)]
     few, more, most = [instructions(functools.partial(check, each, "mechanism")) for each in mechanisms]
-    assert most - more <= (1.0 + SHARE) * (more - few)
+    assert most - more <= (1.0 + SHARE) * (more - few) + ONCE
