@@ -18,7 +18,7 @@ from sim_core.compiled_system import CompiledSystem
 from sim_core.derivatives import DerivativeKernels, Derivatives, mapped
 from sim_core.errors import DescriptionWarning
 from sim_core.kernels.choice import is_rolled
-from sim_core.kernels.effort import LIMIT_S, check_effort, least_sizes
+from sim_core.kernels.effort import LIMIT_S, check_effort, check_memory, least_sizes
 from sim_core.kernels.machine_code import native
 from sim_core.kernels.machine_code.native import Library
 from sim_core.mechanism.checks.changes import check_captured_rows
@@ -90,6 +90,7 @@ def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S, rolled: boo
     place = mechanism.reference_q or (*mechanism.initial_q, *mechanism.orientations)
     bounds = [tunable.decades for tunable in mechanism.tunables]
     in_loops = is_rolled(mechanism, rolled)
+    check_memory(mechanism, compile_limit_s)
     way = "rolled" if in_loops else place
     identity = f"{mechanism.canonical_hash}|{native.source_hash()}|{native.machine_key()}|{way}|{bounds}"
     key = hashlib.sha256(identity.encode()).hexdigest()[:32]

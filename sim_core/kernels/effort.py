@@ -17,6 +17,7 @@ LIMIT_S, LIMIT_BYTES = 60.0, 2e9
 PER_INSTRUCTION_S = 75e-6  # of a kernel of up to LARGE instructions; LLVM's time per instruction grows beyond
 LARGE, GROWTH = 10_000, 0.4
 AT_START_BYTES, PER_INSTRUCTION_BYTES = 150e6, 3e3  # of a process that compiles, by its largest kernel
+MATRICES = 4  # matrices of the size of the mass matrix that the start of a simulation holds at a time
 DERIVED_BYTES = 500.0  # per instruction of all kernels, in the process that derives them
 
 
@@ -87,3 +88,18 @@ def check_effort(mechanism: Mechanism, sizes: Iterable[int], limit_s: float) -> 
     effort = effort_of(sizes)
     if effort.seconds > limit_s or (effort.memory > LIMIT_BYTES and limit_s <= LIMIT_S):
         raise CompilationTooLarge(f"mechanism {mechanism.name!r}", effort, limit_s)
+
+
+def check_memory(mechanism: Mechanism, limit_s: float) -> None:
+    """Raise InvalidRequest if the mass matrix of a mechanism needs more memory than LIMIT_BYTES.
+
+    limit_s  limit of the time to compile; above LIMIT_S any memory is permitted
+    """
+    n = mechanism.coordinate_count
+    memory = 8.0 * MATRICES * n * n
+    if memory > LIMIT_BYTES and limit_s <= LIMIT_S:
+        raise InvalidRequest(
+            f"mechanism {mechanism.name!r}: a simulation of its {n:,} coordinates would take about "
+            f"{memory / 1e9:.2g} GB for mass matrices, and the limit is {LIMIT_BYTES / 1e9:g} GB; to assemble it all "
+            f"the same, give a compile_limit_s above {LIMIT_S:g} to assemble or, in a launch file, in [sim]"
+        )

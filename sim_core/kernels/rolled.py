@@ -21,6 +21,7 @@ from sim_core.kernels.program import program_of
 from sim_core.kernels.sincos import double
 
 ALWAYS = 10**9  # lines up to which a function is inlined
+MOST_ON_STACK = 2**18  # bytes of intermediate arrays; more of them are allocated from the heap in each call
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,10 @@ def module_of_rolled(kernels: Iterable[RolledKernel], tables: Mapping[str, np.nd
     writer = _Writer(tables)
     bodies = [writer.kernel(kernel) for kernel in kernels]
     angles = [sincos.definitions(width) for width in sorted(writer.widths)]
-    return "\n\n".join([*declarations(1), *angles, *writer.functions.values(), *writer.constants, *bodies]) + "\n"
+    heap = ["declare noalias ptr @malloc(i64) nounwind", "declare void @free(ptr) nounwind"]
+    return (
+        "\n\n".join([*declarations(1), *heap, *angles, *writer.functions.values(), *writer.constants, *bodies]) + "\n"
+    )
 
 
 class _Writer:
@@ -130,9 +134,15 @@ class _Writer:
                 lines.append(f"  %{table}{k}p = getelementptr ptr, ptr %{table}, i64 {k}")
                 lines.append(f"  %{table}{k} = load ptr, ptr %{table}{k}p")
                 bases[name] = f"%{table}{k}"
+        total = sum(kernel.arrays.values())
+        on_heap = 8 * total > MOST_ON_STACK
+        held = f"call noalias ptr @malloc(i64 {8 * total})" if on_heap else f"alloca [{total} x double], align 64"
+        lines += [f"  %arrays = {held}"] if total else []
+        first = 0
         for k, (name, size) in enumerate(kernel.arrays.items()):
-            lines.append(f"  %array{k} = alloca [{max(size, 1)} x double], align 64")
+            lines.append(f"  %array{k} = getelementptr double, ptr %arrays, i64 {first}")
             bases[name] = f"%array{k}"
+            first += size
         for k, (name, (whole, first)) in enumerate(kernel.views.items()):
             lines.append(f"  %view{k} = getelementptr double, ptr {bases[whole]}, i64 {first}")
             bases[name] = f"%view{k}"
@@ -144,7 +154,8 @@ class _Writer:
         # the address of a jump table may need more than 32 bits, too
         head += '(ptr noalias readonly %in, ptr noalias readonly %out) nounwind "no-jump-tables"="true" {'
         begin = ["entry:", *lines, *allocas, "  br label %s0" if kernel.sweeps else "  br label %end"]
-        return "\n".join([head, *begin, *body, "end:", "  ret void", "}"])
+        end = ["end:", *(["  call void @free(ptr %arrays)"] if on_heap else []), "  ret void", "}"]
+        return "\n".join([head, *begin, *body, *end])
 
     def _parts(
         self, sweeps: Sequence[Sweep | Repeat], prefix: str, following: str, bases: Mapping[str, str], outer: str

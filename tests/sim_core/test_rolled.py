@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -17,6 +18,7 @@ from robots import build
 from sim_core import Simulation, forward_dynamics, inverse_dynamics
 from sim_core.derivation.rolled.kernels import derive_rolled
 from sim_core.errors import InvalidRequest, StepTooLargeWarning
+from sim_core.kernels import rolled as rolled_kernels
 from sim_core.kernels.choice import is_rolled
 from sim_core.kernels.effort import CompilationTooLarge
 from sim_core.kernels.rolled import module_of_rolled
@@ -297,6 +299,21 @@ def test_straight_line_derivatives_of_a_long_chain_are_refused_before_their_deri
     for request in (lambda: system.derivatives(0.0, np.zeros(400), np.zeros(400)), system.casadi, system.batch):
         with pytest.raises(CompilationTooLarge):
             request()
+
+
+def test_a_size_whose_mass_matrix_does_not_fit_memory_is_refused_with_an_estimate() -> None:
+    with pytest.raises(InvalidRequest, match=r"its 9,000 coordinates would take about 2\.6 GB .* the limit is 2 GB"):
+        assemble(tree(9000))
+
+
+def test_arrays_on_the_heap_give_the_numbers_of_arrays_on_the_stack(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    expected = results(assemble(MECHANISMS["everything"], rolled=True))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(rolled_kernels, "MOST_ON_STACK", 0)
+    for what, value in results(assemble(MECHANISMS["everything"], rolled=True)).items():
+        assert np.array_equal(np.asarray(value), np.asarray(expected[what])), what
 
 
 def lines_run(work: Callable[[], Any]) -> int:
