@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from sim_core.identification.base_parameters import BaseParameters
-from sim_core.identification.friction import COLUMNS, friction_columns, speed_scales
+from sim_core.identification.calibration import Reference
+from sim_core.identification.friction import CALIBRATION, COLUMNS, friction_columns, speed_scales
 from sim_core.identification.regressor import Regressor
 from sim_core.identification.signals import Sampled, low_pass, motion_of
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 N_FRICTION = len(COLUMNS)
+EDGE_PERIODS, LARGEST_EDGE = 1.0, 0.03  # length of the ends that are left out: periods of the cutoff; share of a part
 LEFT_OUT, HELD_OUT = -2, -1  # in place of the number of a block
 OVERSAMPLING, LEAST_HZ = 5.0, 50.0  # samples per period of the highest cutoff, and least rate of the rows
 
@@ -79,21 +81,24 @@ def rows_of(
     cutoffs_hz: Array,
     split: Split,
     pi: Array,
+    reference: Reference | None = None,
 ) -> Rows:
     """Rows of several recordings, each a sequence of parts without gaps.
 
     cutoffs_hz  (n_q,) per joint: the whole motion in the joint's row, and then the row, are filtered at this cutoff
     pi          parameters that give the load of the gears
+    reference   model about which errors of the measurement are fitted, if any are
     """
     highest = float(cutoffs_hz.max())
     parts = [part for recording in recordings for part in recording]
     steps = [max(1, int(part.rate_hz / max(OVERSAMPLING * highest, LEAST_HZ))) for part in parts]
     thinned = iter(steps)
-    moving = [[part.moving[:: next(thinned)] for part in recording] for recording in recordings]
+    lowest = float(cutoffs_hz.min())
+    moving = [[_usable(part, lowest)[:: next(thinned)] for part in recording] for recording in recordings]
     block = np.concatenate([number for each in moving for number in _blocks(each, split)])
     scales = speed_scales(np.concatenate([motion_of(part, highest)[1] for part in parts]))
     found = [
-        _rows_of_part(regressor, base, part, step, cutoffs_hz, scales, pi)
+        _rows_of_part(regressor, base, part, step, cutoffs_hz, scales, pi, reference)
         for part, step in zip(parts, steps, strict=True)
     ]
     raw, filtered, y, smooth, time, q, v, a = (np.concatenate(each) for each in zip(*found, strict=True))
@@ -101,18 +106,30 @@ def rows_of(
 
 
 def _rows_of_part(
-    regressor: Regressor, base: BaseParameters, part: Sampled, step: int, cutoffs_hz: Array, scales: Array, pi: Array
+    regressor: Regressor,
+    base: BaseParameters,
+    part: Sampled,
+    step: int,
+    cutoffs_hz: Array,
+    scales: Array,
+    pi: Array,
+    reference: Reference | None,
 ) -> tuple[Array, ...]:
     """Raw and filtered rows, raw and filtered efforts, times, and the motion at the highest cutoff."""
-    count, n_q = len(part.time[::step]), part.q.shape[1]
-    raw = np.empty((count, n_q, len(base.columns) + N_FRICTION))
+    made = []
     for cutoff in np.unique(cutoffs_hz):  # ascending: the last motion is that of the highest cutoff
-        q, v, a = (x[::step] for x in motion_of(part, float(cutoff)))
+        whole = motion_of(part, float(cutoff))
+        q, v, a = (x[::step] for x in whole)
         Y = regressor(q, v, a, base.columns)
-        rows = np.flatnonzero(cutoffs_hz == cutoff)
-        n_b = len(base.columns)
-        raw[:, rows, :n_b] = Y[:, rows]
-        raw[:, rows, n_b:] = friction_columns(v, a, Y @ (base.B @ pi), scales)[:, rows]
+        friction = friction_columns(v, a, Y @ (base.B @ pi), scales)
+        zeros, errors = np.zeros((*q.shape, 0)), np.zeros((*q.shape, len(CALIBRATION)))
+        if reference is not None:
+            found = reference.columns(regressor, base, whole, scales, part.rate_hz)
+            zeros, errors = (columns[::step] for columns in found)
+        made.append(np.concatenate([Y, zeros, friction, errors], axis=2))
+    raw = made[-1]
+    for cutoff, each in zip(np.unique(cutoffs_hz), made[:-1], strict=False):
+        raw[:, cutoffs_hz == cutoff] = each[:, cutoffs_hz == cutoff]
     filtered, smooth = _filtered(raw, part, cutoffs_hz, step)
     return raw, filtered, part.effort[::step], smooth, part.time[::step], q, v, a
 
@@ -134,6 +151,14 @@ def _filtered_effort(y: Array, cutoff_hz: float, rate_hz: float) -> Array:
     at = np.arange(len(y))
     smooth = low_pass(np.interp(at, at[known], y[known]), cutoff_hz, rate_hz)
     return np.where(known, smooth, np.nan)
+
+
+def _usable(part: Sampled, cutoff_hz: float) -> Mask:
+    """(n,) whether any joint moves, without both ends of the part, where the filter does not know the acceleration."""
+    edge = int(min(EDGE_PERIODS / cutoff_hz, LARGEST_EDGE * len(part.time) / part.rate_hz) * part.rate_hz)
+    usable = part.moving.copy()
+    usable[:edge] = usable[len(usable) - edge :] = False
+    return usable
 
 
 def _blocks(moving: Sequence[Mask], split: Split) -> list[Array]:

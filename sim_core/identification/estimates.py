@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from sim_core.identification.base_parameters import BaseParameters
+from sim_core.identification.calibration import PLAUSIBLE
 from sim_core.identification.design import Rows
-from sim_core.identification.friction import COLUMNS
+from sim_core.identification.friction import CALIBRATION, COLUMNS
 from sim_core.identification.intervals import correlated_sum
 from sim_core.identification.regression import Mask, Regression
 from sim_core.identification.regressor import Regressor
@@ -18,7 +19,8 @@ from sim_core.identification.regressor import Regressor
 Array = np.ndarray[Any, np.dtype[np.float64]]
 LEVEL = 0.95
 LARGEST_SD = 0.5  # of an estimate, as a share of the parameter's plausible size
-NEGLIGIBLE = 0.05  # a term is left out of a name below this share of the whole
+NEGLIGIBLE = 0.05  # share of an unknown's plausible size, below which the effect of an undetermined one is left out
+DEVIATION = 0.3  # standard deviation of what is left out from the prior, as a share of its plausible size
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Estimate:
     direction  (n_x,) coefficients of the combination in the base parameters and friction coefficients
     before     value in the model before the fit
     after      value in the corrected model, to which the prior contributes
+    kind       "model", or the error of the measurement that it concerns first: "zero", "gain" or "delay"
+    p          probability of a value as far from 0, if it is 0
     """
 
     name: str
@@ -38,6 +42,8 @@ class Estimate:
     high: float
     before: float
     after: float
+    kind: str
+    p: float
 
 
 @dataclass(frozen=True)
@@ -78,25 +84,34 @@ def estimates_of(
             change = inverse @ _right_of(regression, j)[kept]
             covariance += sd**2 * np.outer(change, change)
     mixed = inverse @ H[np.ix_(kept, dropped)]
+    prior = np.concatenate([regression.prior.beta, np.zeros(regression.size - regression.n_b)])
     from scipy.stats import t as student  # slow to load, seldom needed
 
-    quantile = float(student.ppf(0.5 + LEVEL / 2.0, max(dof, 1.0)))
+    dof = max(dof, 1.0)
+    quantile = float(student.ppf(0.5 + LEVEL / 2.0, dof))
     found = []
     for row, place in enumerate(kept):
         direction = np.zeros(regression.size)
         direction[place] = 1.0
-        direction[dropped] = mixed[row]
-        half = quantile * float(np.sqrt(max(covariance[row, row], 0.0)))
-        name = _name(regression, direction, sizes, place, names)
+        small = np.abs(mixed[row]) * sizes[dropped] < NEGLIGIBLE * sizes[place]
+        direction[dropped[~small]] = mixed[row, ~small]
+        left_out = mixed[row, small] * sizes[dropped[small]]
+        variance = max(float(covariance[row, row]), 0.0) + float(np.sum((DEVIATION * left_out) ** 2))
+        center = float(value[row] - mixed[row, small] @ prior[dropped[small]])
+        sd = float(np.sqrt(variance))
+        half, p = quantile * sd, 2.0 * float(student.sf(abs(center) / sd, dof)) if sd > 0.0 else 1.0
+        name = _name(regression, direction, place, names)
         found.append(
             Estimate(
                 name,
                 direction,
-                float(value[row]),
-                float(value[row]) - half,
-                float(value[row]) + half,
+                center,
+                center - half,
+                center + half,
                 float(direction @ before),
                 float(direction @ after),
+                _kind(regression, int(place)),
+                p,
             )
         )
     return found
@@ -109,6 +124,8 @@ def _plausible_sizes(regression: Regression, rows: Rows) -> Array:
     columns = np.sqrt(np.mean(rows.raw[fitted][:, :, regression.n_b :] ** 2, axis=0))
     efforts = np.sqrt(np.nanmean(rows.y[fitted] ** 2, axis=0, where=np.isfinite(rows.y[fitted])))
     friction = np.nan_to_num(efforts, nan=1.0)[:, None] / np.where(columns > 0.0, columns, 1.0)
+    for name in CALIBRATION:
+        friction[:, COLUMNS.index(name)] = PLAUSIBLE[name]
     return np.concatenate([beta, friction.ravel()])
 
 
@@ -181,18 +198,33 @@ def _right_of(regression: Regression, joint: int) -> Array:
     return regression.equations([joint])[1]
 
 
-def _name(regression: Regression, direction: Array, sizes: Array, place: int, names: Sequence[str]) -> str:
+def _name(regression: Regression, direction: Array, place: int, names: Sequence[str]) -> str:
     n_b, base = regression.n_b, regression.prior.base
-    whole = sizes[place]
     terms = [_unknown(base, n_b, place, names)]
-    others = [k for k in np.argsort(-np.abs(direction * sizes)) if k != place]
-    for k in others:
-        if abs(direction[k]) * sizes[k] < NEGLIGIBLE * whole:
-            break
+    for k in np.flatnonzero(direction):
+        if k == place:
+            continue
         sign = "-" if direction[k] < 0.0 else "+"
-        text = _unknown(base, n_b, k, names)
+        text = _unknown(base, n_b, int(k), names)
         terms.append(f"{sign} {abs(direction[k]):.3g} {f'({text})' if ' ' in text else text}")
     return " ".join(terms)
+
+
+def _kind(regression: Regression, place: int) -> str:
+    if place < regression.n_b:
+        return "zero" if place >= regression.n_b - regression.prior.n_zero else "model"
+    column = COLUMNS[(place - regression.n_b) % len(COLUMNS)]
+    return column if column in CALIBRATION else "model"
+
+
+def surely_not_zero(estimates: Sequence[Estimate], level: float = 1.0 - LEVEL) -> list[Estimate]:
+    """The estimates that differ from 0, where at most a share `level` of such lists has a false one. [Holm1979]"""
+    found: list[Estimate] = []
+    for rank, each in enumerate(sorted(estimates, key=lambda each: each.p)):
+        if each.p > level / (len(estimates) - rank):
+            break
+        found.append(each)
+    return found
 
 
 def _unknown(base: BaseParameters, n_b: int, place: int, names: Sequence[str]) -> str:

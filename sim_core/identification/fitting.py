@@ -12,7 +12,7 @@ and of the model before with fitted friction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,11 @@ import numpy as np
 
 from sim_core.errors import InvalidRequest
 from sim_core.identification.base_parameters import BaseParameters, base_parameters
+from sim_core.identification.calibration import ERRORS, Reference, with_zeros
 from sim_core.identification.consistency import consistent_minimum
 from sim_core.identification.design import HELD_OUT, N_FRICTION, Rows, Split, rows_of, sums_of
 from sim_core.identification.estimates import Estimate, Refusal, estimates_of, refusals_of
-from sim_core.identification.friction import COLUMNS, NAMED, WRITTEN
+from sim_core.identification.friction import CALIBRATION, COLUMNS, NAMED, WRITTEN
 from sim_core.identification.inertial_parameters import nearest_consistent
 from sim_core.identification.intervals import factor_with_sd
 from sim_core.identification.regression import Mask, Prior, Regression, gain, is_gain
@@ -41,6 +42,7 @@ LEAST_RADIUS = 0.01  # m: smallest radius of gyration per axis that the prior gi
 APART_GAIN = 0.05  # least relative gain of all other joints for which a joint is fitted apart
 EXPLAINED = 0.6  # mean squared error over variance, above which a joint's efforts are not explained at all
 LEAST_MOVING_S = 2.0
+PASSES = 3  # of a fit with errors of the measurement, which are linear about the model of the pass before
 FACTOR = (
     4.0  # between the sizes of the model's efforts in a joint and in the median joint, for which it is fitted apart
 )
@@ -143,6 +145,7 @@ def fit(
     held: Mapping[str, float] | None = None,
     unit_unknown: Sequence[str] = (),
     constant_sd: Mapping[str, float] | None = None,
+    errors: Sequence[str] = (),
     blocks: int = 10,
 ) -> FitResult:
     """Fit a mechanism's inertias and friction to recordings of its joints; see `FitResult`.
@@ -154,11 +157,15 @@ def fit(
     held          {joint: position, rad or m} of joints that were not recorded, by default 0
     unit_unknown  joints whose efforts have an unknown unit: these joints are fitted apart
     constant_sd   {joint: relative standard deviation of its motor constant}, by default 0
+    errors        which of `calibration.ERRORS` are fitted as well: errors of the measurement, not of the model
     Raises NothingToFitError, with a one-line reason, if there is too little motion or no effort.
     """
     if not 0.0 < holdout < 1.0:
         raise InvalidRequest(f"holdout is {holdout}; it must be above 0 and below 1")
-    fitter = _Fitter(mechanism, joints, recordings, Split(holdout, blocks), held or {})
+    for name in errors:
+        if name not in ERRORS:
+            raise InvalidRequest(f"errors has {name!r}; it may have {', '.join(ERRORS)}")
+    fitter = _Fitter(mechanism, joints, recordings, Split(holdout, blocks), held or {}, frozenset(errors))
     return fitter.result(inertia, unit_unknown, constant_sd or {})
 
 
@@ -185,6 +192,7 @@ class _Choice:
     inertia: bool
     extra: dict[tuple[int, int], float]
     cutoffs_hz: Array
+    errors: frozenset[str]
 
     @property
     def written(self) -> list[tuple[int, int]]:
@@ -193,8 +201,8 @@ class _Choice:
 
     @property
     def free(self) -> Mask:
-        """Unknowns of the corrected model."""
-        return self.regression.free(self.together, self.inertia, self.written)
+        """Unknowns of the corrected model, with the errors of the measurement."""
+        return free_unknowns(self.regression, self.together, self.inertia, self.written, self.errors)
 
 
 class _Fitter:
@@ -207,6 +215,7 @@ class _Fitter:
         recordings: Sequence[Recorded],
         split: Split,
         held: Mapping[str, float],
+        errors: frozenset[str] = frozenset(),
     ) -> None:
         self.mechanism, self.split = mechanism, split
         self.regressor = Regressor(rigid_tree(mechanism, joints, held))
@@ -219,21 +228,30 @@ class _Fitter:
         ]
         if not self.parts:
             raise NothingToFitError("no recording has a part without gaps that is long enough")
-        self.base = base_parameters(self.regressor)
-        self.pi_before = self.regressor.pi
-        self.prior = Prior.of(_consistent(self.pi_before), self.base)
+        self.errors = errors
+        self.plain = base_parameters(self.regressor)
+        zeros = self.joints if "zero" in errors else ()
+        self.base = with_zeros(self.plain, zeros)
+        self.pi_before = np.concatenate([self.regressor.pi, np.zeros(len(zeros))])
+        self.n_pi = len(self.regressor.pi)
+        self.prior = Prior.of(_consistent(self.regressor.pi), self.base)
         self.friction_before = _friction_of(mechanism, self.joints)
 
     # -- the steps ----------------------------------------------------------------------------------------------------
 
     def result(self, inertia: bool, unit_unknown: Sequence[str], constant_sd: Mapping[str, float]) -> FitResult:
-        choice = self._choice(self._cutoffs(), inertia, unit_unknown)
-        models, pi = self._models(choice)
+        cutoffs, n_b = self._cutoffs(), len(self.plain.columns)
+        beta, friction = self.prior.beta[:n_b], self.friction_before
+        for _ in range(PASSES if self.errors else 1):
+            rows = self._rows(cutoffs, Reference(beta, friction, self.errors) if self.errors else None)
+            choice = self._choice(rows, cutoffs, inertia, unit_unknown)
+            models, pi = self._models(choice)
+            beta = models["after"][:n_b]
+            friction = models["after"][len(self.base.columns) :].reshape(-1, N_FRICTION)
         return self._collected(choice, models, pi, constant_sd)
 
-    def _choice(self, cutoffs: Array, inertia: bool, unit_unknown: Sequence[str]) -> _Choice:
+    def _choice(self, rows: Rows, cutoffs: Array, inertia: bool, unit_unknown: Sequence[str]) -> _Choice:
         """Which joints are fitted together, and with which prior and friction, by cross-validation."""
-        rows = self._rows(cutoffs)
         regression = _regression_of(self.prior, rows, self.split.blocks)
         self._require_motion(rows)
         known = [j for j in range(len(self.joints)) if regression.raw.count[:, j].all()]
@@ -243,24 +261,27 @@ class _Fitter:
         apart = {j: "its unit is unknown" for j in known if self.joints[j] in unit_unknown}
         left = [j for j in known if j not in apart | unexplained]
         apart |= _of_another_size(self.regressor, rows, regression, left)
-        together, more = _contradicting(rows, regression, [j for j in left if j not in apart])
+        together, more = _contradicting(rows, regression, [j for j in left if j not in apart], self.errors)
         if all(_without_motor(rows, j) for j in together):
             raise NothingToFitError("no joint has efforts that gravity, inertia and friction explain")
-        regression = _reweighted(regression, together)
+        regression = _reweighted(regression, together, self.errors)
         weight, gains = self._weight(regression, together, inertia)
-        extra = _extra_friction(regression, together, weight, gains)
-        return _Choice(rows, regression, known, together, apart | more, unexplained, weight, gains, extra, cutoffs)
+        extra = _extra_friction(regression, together, weight, gains, self.errors)
+        found = apart | more
+        return _Choice(
+            rows, regression, known, together, found, unexplained, weight, gains, extra, cutoffs, self.errors
+        )
 
     def _models(self, choice: _Choice) -> tuple[dict[str, Array], Array]:
         """({model: unknowns x (n_x,)}, parameters pi (n_pi,) of the corrected model)."""
-        regression, joints, weight, n_pi = choice.regression, choice.together, choice.weight, len(self.pi_before)
+        regression, joints, weight = choice.regression, choice.together, choice.weight
         before = self._start(regression, inertia=False)
         alone = regression.solve(joints, weight, regression.free(joints, inertia=False, extra=choice.written), before)
         start = self._start(regression, inertia=choice.inertia)
         free = regression.solve(joints, weight, choice.free, start)
         consistent = self._consistent(choice, free)
-        pi = consistent[:n_pi] if choice.inertia else self.pi_before
-        after = np.concatenate([self.base.B @ pi, consistent[n_pi:]])
+        pi, friction = np.split(consistent, [len(self.pi_before)])
+        after = np.concatenate([self.base.B @ pi, friction])
         return {"before": before, "friction": alone, "after": after, "free": free}, pi
 
     def _cutoffs(self) -> Array:
@@ -272,10 +293,11 @@ class _Fitter:
         rate = min(part.rate_hz for parts in self.parts for part in parts)
         candidates = [cutoff for cutoff in CUTOFFS_HZ if cutoff < rate / 4.0] or [rate / 5.0]
         n_q, errors = len(self.joints), []
+        prior = Prior.of(self.prior.pi[: self.n_pi], self.plain)
         for cutoff in candidates:
             rows = self._rows(np.full(n_q, cutoff))
-            regression = _regression_of(self.prior, rows, self.split.blocks)
-            error, variance = np.ones((self.split.blocks, n_q)), _variances(rows, self.prior)
+            regression = _regression_of(prior, rows, self.split.blocks)
+            error, variance = np.ones((self.split.blocks, n_q)), _variances(rows, prior)
             for j in range(n_q):
                 if regression.raw.count[:, j].all() and not _without_motor(rows, j):
                     alone = regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j]
@@ -291,8 +313,9 @@ class _Fitter:
                 found[j] = candidates[own]
         return found
 
-    def _rows(self, cutoffs: Array) -> Rows:
-        return rows_of(self.regressor, self.base, self.parts, cutoffs, self.split, self.prior.pi)
+    def _rows(self, cutoffs: Array, reference: Reference | None = None) -> Rows:
+        pi = self.prior.pi[: self.n_pi]
+        return rows_of(self.regressor, self.plain, self.parts, cutoffs, self.split, pi, reference)
 
     def _require_motion(self, rows: Rows) -> None:
         moving_s = float(np.sum(rows.block >= HELD_OUT)) / rows.rate_hz
@@ -308,13 +331,19 @@ class _Fitter:
     def _weight(self, regression: Regression, joints: list[int], inertia: bool) -> tuple[float, bool]:
         """(weight of the prior, whether the inertias gain) by cross-validation."""
         friction = regression.validated(
-            joints, FIRST_WEIGHT, regression.free(joints, inertia=False), self._start(regression, inertia=False)
+            joints,
+            FIRST_WEIGHT,
+            free_unknowns(regression, joints, False, (), self.errors),
+            self._start(regression, inertia=False),
         )
         if not inertia:
             return FIRST_WEIGHT, False
         scaled = regression.weights[joints]
         errors = {
-            weight: regression.validated(joints, weight, regression.free(joints))[:, joints] @ scaled
+            weight: regression.validated(joints, weight, free_unknowns(regression, joints, True, (), self.errors))[
+                :, joints
+            ]
+            @ scaled
             for weight in PRIOR_WEIGHTS
         }
         best = min(errors, key=lambda weight: float(errors[weight].mean()))
@@ -323,19 +352,22 @@ class _Fitter:
     def _consistent(self, choice: _Choice, x: Array) -> Array:
         """[pi; friction] of least error with consistent inertias, and friction that does not drive the joint."""
         regression, inertia = choice.regression, choice.inertia
-        n_b, n_pi = regression.n_b, len(self.pi_before)
+        n_b, n_pi, n_i = regression.n_b, len(self.pi_before), self.n_pi
         H, g = regression.equations(choice.together)
         lift = np.zeros((regression.size, n_pi + regression.size - n_b))
         lift[:n_b, :n_pi] = self.base.B
         lift[n_b:, n_pi:] = np.eye(regression.size - n_b)
         H, g = lift.T @ regression.with_prior(H, 0.0) @ lift, lift.T @ g
-        H[:n_pi, :n_pi] += choice.weight * np.linalg.inv(self.prior.covariance)
-        g[:n_pi] += choice.weight * np.linalg.solve(self.prior.covariance, self.prior.pi)
-        found = np.concatenate([self.prior.pi if inertia else self.pi_before, x[n_b:]])
-        chosen = np.concatenate([np.full(n_pi, inertia), choice.free[n_b:]])
+        precision = choice.weight * np.linalg.inv(self.prior.covariance[:n_i, :n_i])
+        H[:n_i, :n_i] += precision
+        g[:n_i] += precision @ self.prior.pi[:n_i]
+        zeros = x[n_b - (n_pi - n_i) : n_b]
+        found = np.concatenate([(self.prior.pi if inertia else self.pi_before)[:n_i], zeros, x[n_b:]])
+        others = choice.free[n_b - len(zeros) :]
+        chosen = np.concatenate([np.full(n_i, inertia), others])
         right = (g - H[:, ~chosen] @ found[~chosen])[chosen]
         links = len(self.regressor.links) if inertia else 0
-        signs = regression.signed[n_b:][choice.free[n_b:]]
+        signs = regression.signed[n_b - len(zeros) :][others]
         found[chosen] = consistent_minimum(H[np.ix_(chosen, chosen)], right, found[chosen], links, signs)
         return found
 
@@ -370,14 +402,14 @@ class _Fitter:
             cutoffs_hz=choice.cutoffs_hz,
             prior_weight=choice.weight,
             extra={(names[j], COLUMNS[k]): share for (j, k), share in choice.extra.items()},
-            pi_before=self.pi_before,
-            pi=pi,
+            pi_before=self.regressor.pi,
+            pi=pi[: self.n_pi],
             friction_before=self.friction_before,
             friction=models["after"][regression.n_b :].reshape(len(names), N_FRICTION),
             speed_scales=rows.speed_scales,
             scores={names[j]: JointScore(*(float(errors[name][j]) for name in models)) for j in choice.known},
             estimates=tuple(estimates),
-            refusals=tuple(refusals_of(self.regressor, self.base, rows, estimates, choice.inertia, refused, names)),
+            refusals=tuple(refusals_of(self.regressor, self.plain, rows, estimates, choice.inertia, refused, names)),
             base=self.base,
             prediction=Prediction(rows.time, rows.y, before, friction, after, rows.block),
             rate_hz=rows.rate_hz,
@@ -387,6 +419,14 @@ class _Fitter:
         """Unknowns (n_b + n_f,) of a joint's rows with parameters of its own."""
         x = regression.solve([joint], FIRST_WEIGHT, regression.free([joint], inertia))
         return np.asarray(regression.rows(x)[joint])
+
+
+def free_unknowns(
+    regression: Regression, joints: list[int], inertia: bool, extra: Iterable[tuple[int, int]], errors: frozenset[str]
+) -> Mask:
+    """(n_x,) which unknowns are fitted, errors of the measurement of the joints included."""
+    more = [(j, COLUMNS.index(name)) for j in joints for name in CALIBRATION if name in errors]
+    return regression.free(joints, inertia, [*extra, *more], zeros="zero" in errors)
 
 
 def _regression_of(prior: Prior, rows: Rows, blocks: int) -> Regression:
@@ -420,9 +460,9 @@ def _without_motor(rows: Rows, joint: int) -> bool:
     return not np.nan_to_num(rows.y[:, joint]).any()
 
 
-def _reweighted(regression: Regression, joints: list[int]) -> Regression:
+def _reweighted(regression: Regression, joints: list[int], errors: frozenset[str]) -> Regression:
     """The regression with the reciprocal variances of the residuals of a first fit as weights."""
-    error = regression.validated(joints, FIRST_WEIGHT, regression.free(joints)).mean(axis=0)
+    error = regression.validated(joints, FIRST_WEIGHT, free_unknowns(regression, joints, True, (), errors)).mean(axis=0)
     weights = regression.weights.copy()
     weights[joints] = 1.0 / error[joints]
     return Regression(regression.prior, regression.fitted, regression.raw, weights)
@@ -461,16 +501,18 @@ def _of_another_size(regressor: Regressor, rows: Rows, regression: Regression, j
     FACTOR times the median of all joints, or beyond its reciprocal.
     """
     at = rows.block >= 0
-    beta, n_b = regression.prior.beta, regression.n_b
+    n_b = regression.n_b - regression.prior.n_zero
+    beta = regression.prior.beta[:n_b]
     rest = np.zeros_like(rows.q[at])
-    gravity = regressor(rows.q[at], rest, rest)[:, :, regression.prior.base.columns] @ beta
+    gravity = regressor(rows.q[at], rest, rest, regression.prior.base.columns[:n_b]) @ beta
     factors: dict[int, tuple[float, float]] = {}
     for j in joints:
         weight = gravity[:, j]
         if np.abs(weight).max() <= 1e-9 * max(np.abs(gravity).max(), 1e-300) or _without_motor(rows, j):
             continue
         inertia = rows.raw[at, j, :n_b] @ beta - weight
-        columns = np.column_stack([weight, inertia, rows.v[at, j], rows.raw[at, j, n_b + COLUMNS.index("coulomb")]])
+        friction = rows.raw[at, j, regression.n_b : regression.n_b + COLUMNS.index("offset")]
+        columns = np.column_stack([weight, inertia, friction])
         known = np.isfinite(rows.y[at, j])
         factors[j] = factor_with_sd(columns[known], rows.y[at, j][known])
     median = float(np.median([factor for factor, _ in factors.values()])) if len(factors) > 2 else 0.0
@@ -484,7 +526,9 @@ def _of_another_size(regressor: Regressor, rows: Rows, regression: Regression, j
     return found
 
 
-def _contradicting(rows: Rows, regression: Regression, joints: list[int]) -> tuple[list[int], dict[int, str]]:
+def _contradicting(
+    rows: Rows, regression: Regression, joints: list[int], errors: frozenset[str]
+) -> tuple[list[int], dict[int, str]]:
     """(joints to fit together, {joint: reason} of the others).
 
     A joint is fitted apart if all other joints are predicted better without it, beyond chance.
@@ -492,14 +536,16 @@ def _contradicting(rows: Rows, regression: Regression, joints: list[int]) -> tup
     apart: dict[int, str] = {}
     scaled = regression.weights.copy()
     for j in (j for j in joints if not _without_motor(rows, j)):
-        scaled[j] = 1.0 / regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j].mean()
+        scaled[j] = (
+            1.0 / regression.validated([j], FIRST_WEIGHT, free_unknowns(regression, [j], True, (), errors))[:, j].mean()
+        )
     regression = Regression(regression.prior, regression.fitted, regression.raw, scaled)
     while len(joints) > 2:
-        with_all = regression.validated(joints, FIRST_WEIGHT, regression.free(joints))
+        with_all = regression.validated(joints, FIRST_WEIGHT, free_unknowns(regression, joints, True, (), errors))
         best, share = -1, APART_GAIN
         for j in joints:
             others = [k for k in joints if k != j]
-            without = regression.validated(others, FIRST_WEIGHT, regression.free(others))
+            without = regression.validated(others, FIRST_WEIGHT, free_unknowns(regression, others, True, (), errors))
             before, after = (each[:, others] @ scaled[others] for each in (with_all, without))
             if is_gain(before, after, least=share, t=FRICTION_T):
                 best, share = j, gain(before, after)[0]
@@ -514,15 +560,16 @@ def _contradicting(rows: Rows, regression: Regression, joints: list[int]) -> tup
 
 
 def _extra_friction(
-    regression: Regression, joints: list[int], weight: float, inertia: bool
+    regression: Regression, joints: list[int], weight: float, inertia: bool, errors: frozenset[str]
 ) -> dict[tuple[int, int], float]:
     """{(joint, column): relative gain} of further friction that improves the prediction of its joint beyond chance."""
     extra: dict[tuple[int, int], float] = {}
-    now = regression.validated(joints, weight, regression.free(joints, inertia))
+    now = regression.validated(joints, weight, free_unknowns(regression, joints, inertia, (), errors))
     for j in joints:
         for name in (*WRITTEN, *NAMED):
             column = COLUMNS.index(name)
-            then = regression.validated(joints, weight, regression.free(joints, inertia, [*extra, (j, column)]))
+            free = free_unknowns(regression, joints, inertia, [*extra, (j, column)], errors)
+            then = regression.validated(joints, weight, free)
             if is_gain(now[:, j], then[:, j], least=FRICTION_GAIN, t=FRICTION_T):
                 extra[j, column] = gain(now[:, j], then[:, j])[0]
                 now = then

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from sim_core.identification.base_parameters import BaseParameters
+from sim_core.identification.calibration import PLAUSIBLE
 from sim_core.identification.design import N_FRICTION, Sums
-from sim_core.identification.friction import ALWAYS, COLUMNS, NOT_NEGATIVE
+from sim_core.identification.friction import ALWAYS, CALIBRATION, COLUMNS, NOT_NEGATIVE
 from sim_core.identification.inertial_parameters import metric
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -26,20 +27,23 @@ GAIN_T, LEAST_GAIN = 2.0, 0.01  # least t-value and least relative gain of a bet
 class Prior:
     """Prior of the inertial parameters: mean pi (n_pi,), consistent, and covariance per unit of weight.
 
-    The covariance is the inverse of `metric`: with weight 1, a standard deviation is a change by the whole value.
+    The covariance is the inverse of `metric`: with weight 1, a standard deviation is a change by the whole value. The
+    last `n_zero` parameters are zeros of encoders, whose covariance does not depend on the weight.
     """
 
     pi: Array
     covariance: Array
     base: BaseParameters
+    n_zero: int = 0
 
     @classmethod
     def of(cls, pi: Array, base: BaseParameters) -> Prior:
-        """Prior with the mean pi of consistent parameters, ten per link."""
-        covariance = np.zeros((len(pi), len(pi)))
+        """Prior with the mean pi of consistent parameters, ten per link, and 0 for the zeros that `base` also has."""
+        n_zero = base.B.shape[1] - len(pi)
+        covariance = PLAUSIBLE["zero"] ** 2 * np.eye(len(pi) + n_zero)
         for at in range(0, len(pi), 10):
             covariance[at : at + 10, at : at + 10] = np.linalg.inv(metric(pi[at : at + 10]))
-        return cls(pi, covariance, base)
+        return cls(np.concatenate([pi, np.zeros(n_zero)]), covariance, base, n_zero)
 
     @property
     def beta(self) -> Array:
@@ -72,7 +76,12 @@ class Regression:
         self.signed = np.concatenate(
             [np.zeros(self.n_b, dtype=bool), np.tile([name in NOT_NEGATIVE for name in COLUMNS], self.n_q)]
         )
-        self._precision = np.linalg.inv(prior.base_covariance)
+        n_i = self.n_b - prior.n_zero
+        self._precision = np.linalg.inv(prior.base_covariance[:n_i, :n_i])
+        self._loose = np.zeros(self.size)  # precision of errors of the measurement
+        self._loose[n_i : self.n_b] = PLAUSIBLE["zero"] ** -2
+        for name in CALIBRATION:
+            self._loose[self.n_b + COLUMNS.index(name) :: N_FRICTION] = PLAUSIBLE[name] ** -2
 
     @property
     def blocks(self) -> range:
@@ -85,12 +94,13 @@ class Regression:
         return slice(begin, begin + N_FRICTION)
 
     def free(
-        self, joints: Iterable[int], inertia: bool = True, extra: Iterable[tuple[int, int]] = (), friction: bool = True
+        self, joints: Iterable[int], inertia: bool = True, extra: Iterable[tuple[int, int]] = (), zeros: bool = False
     ) -> Mask:
         """(n_x,) which unknowns are fitted: base parameters, the columns ALWAYS, and `extra` pairs (joint, column)."""
         mask = np.zeros(self.size, dtype=bool)
-        mask[: self.n_b] = inertia
-        for joint in joints if friction else ():
+        n_i = self.n_b - self.prior.n_zero
+        mask[:n_i], mask[n_i : self.n_b] = inertia, zeros
+        for joint in joints:
             begin = self.friction_slice(joint).start
             mask[begin : begin + len(ALWAYS)] = True
         for joint, column in extra:
@@ -115,7 +125,9 @@ class Regression:
     def with_prior(self, H: Array, weight: float) -> Array:
         """H with the prior's precision times `weight` added to the base parameters, and a small ridge."""
         K = H.copy()
-        K[: self.n_b, : self.n_b] += weight * self._precision
+        n_i = len(self._precision)
+        K[:n_i, :n_i] += weight * self._precision
+        K[np.diag_indices(self.size)] += self._loose
         diagonal = np.diag(H)
         K[np.diag_indices(self.size)] += RIDGE * diagonal + RIDGE**2 * max(float(diagonal.max()), 1e-300)
         return K

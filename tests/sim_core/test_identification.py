@@ -11,6 +11,7 @@ import pytest
 from robots.registry import build
 from sim_core.errors import InvalidRequest
 from sim_core.identification.consistency import consistent_minimum
+from sim_core.identification.estimates import surely_not_zero
 from sim_core.identification.fitting import FitResult, NothingToFitError, fit
 from sim_core.identification.friction import COLUMNS
 from sim_core.identification.inertial_parameters import about_origin, is_consistent
@@ -253,3 +254,35 @@ def test_a_joint_without_motor_takes_part_and_is_neither_apart_nor_refused() -> 
     found = fit(model(), names(), [Recorded(log.time, log.q, effort)])
     assert names()[0] not in found.refused
     assert np.isfinite(found.scores[names()[0]].before)
+
+
+@pytest.mark.parametrize(("kind", "size"), [("zero", 0.03), ("delay", 0.02), ("gain", -0.2)])
+def test_a_planted_error_of_the_measurement_is_found_and_nothing_else(kind: str, size: float) -> None:
+    log, joint = recorded(seconds=30.0), 1
+    q, effort = log.q.copy(), log.effort.copy()
+    if kind == "zero":
+        q[:, joint] += size
+    elif kind == "gain":
+        effort[:, joint] *= 1.0 + size
+    else:
+        effort[:, joint] = np.interp(log.time - size, log.time, effort[:, joint])
+    found = fit(planted().mechanism, names(), [Recorded(log.time, q, effort)], errors=[kind])
+    named = surely_not_zero([each for each in found.estimates if each.kind == kind])
+    assert named
+    for each in named:
+        assert f"{names()[joint]}/{kind}" in each.name
+        here = each.name.partition(f"{names()[joint]}/{kind}")[0]
+        planted_value = -size if here.rstrip().endswith("- 1") else size
+        assert each.low <= planted_value <= each.high
+
+
+def test_no_error_is_found_in_a_measurement_without_errors() -> None:
+    found = fit(planted().mechanism, names(), [recorded(seconds=30.0)], errors=["zero", "gain", "delay"])
+    searched = [each for each in found.estimates if each.kind != "model"]
+    assert searched
+    assert not surely_not_zero(searched)
+
+
+def test_an_unknown_error_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="'backlash'"):
+        fit(model(), names(), [recorded()], errors=["backlash"])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from nodes.hil.fitting.reading import FitCase
+from sim_core.identification.estimates import surely_not_zero
 from sim_core.identification.fitting import FitResult
-from sim_core.identification.friction import COLUMNS
+from sim_core.identification.friction import FRICTION
 from sim_core.mechanism import Mechanism
 
 KIND = "armswing hil fit"
@@ -44,6 +45,20 @@ class ParameterVerdict(msgspec.Struct, kw_only=True):
     after: float
 
 
+class ErrorVerdict(msgspec.Struct, kw_only=True):
+    """An error of the measurement: of a zero, rad or m; of a motor constant, relative; a delay of efforts, s.
+
+    is_found  whether it differs from 0, beyond chance among all errors that were searched for
+    """
+
+    name: str
+    kind: str
+    value: float
+    low: float
+    high: float
+    is_found: bool
+
+
 class RefusalVerdict(msgspec.Struct, kw_only=True):
     """What cannot be known, why, and what would tell it."""
 
@@ -69,6 +84,7 @@ class FitVerdict(msgspec.Struct, kw_only=True):
     prior_weight: float
     joints: list[JointVerdict]
     parameters: list[ParameterVerdict]
+    errors: list[ErrorVerdict]
     refusals: list[RefusalVerdict]
     more_friction: list[str]
     notes: list[str]
@@ -89,7 +105,9 @@ def verdict_of(case: FitCase, result: FitResult) -> FitVerdict:
                 name=each.name, value=each.value, low=each.low, high=each.high, before=each.before, after=each.after
             )
             for each in result.estimates
+            if each.kind == "model"
         ],
+        errors=_errors(result),
         refusals=[RefusalVerdict(what=each.what, why=each.why, remedy=each.remedy) for each in result.refusals],
         more_friction=[
             f"{joint}: friction of the kind {kind!r} reduces the mean squared error by {100.0 * share:.0f} %"
@@ -97,6 +115,22 @@ def verdict_of(case: FitCase, result: FitResult) -> FitVerdict:
         ],
         notes=list(case.notes),
     )
+
+
+def _errors(result: FitResult) -> list[ErrorVerdict]:
+    searched = [each for each in result.estimates if each.kind != "model"]
+    found = {each.name for each in surely_not_zero(searched)}
+    return [
+        ErrorVerdict(
+            name=each.name,
+            kind=each.kind,
+            value=each.value,
+            low=each.low,
+            high=each.high,
+            is_found=each.name in found,
+        )
+        for each in searched
+    ]
 
 
 def _joint(result: FitResult, row: int) -> JointVerdict:
@@ -112,7 +146,7 @@ def _joint(result: FitResult, row: int) -> JointVerdict:
         else "no efforts"
     )
     before, after = (
-        {column: float(value) for column, value in zip(COLUMNS, each[row], strict=True) if value}
+        {column: float(value) for column, value in zip(FRICTION, each[row], strict=False) if value}
         for each in (result.friction_before, result.friction)
     )
     return JointVerdict(

@@ -22,7 +22,8 @@ from nodes.cli.terminal import (
 
 EXIT_CODES = {"better": 0, "not better": 1, "refused": 2, "not certain": 3}
 LIBRARIES = ("matplotlib", "jinja2", "scipy")
-PARAMETERS = ("inertia", "friction")
+ERRORS = ("zero", "gain", "delay")
+PARAMETERS = ("inertia", "friction", *ERRORS)
 
 
 def fit(
@@ -33,7 +34,7 @@ def fit(
         str, typer.Option("--robot", help="A robot or a model file in place of the recorded one.", show_default=False)
     ] = "",
     params: Annotated[
-        str, typer.Option("--params", help="What is fitted: inertia,friction or friction.")
+        str, typer.Option("--params", help="What is fitted: friction, and inertia, zero, gain, delay.")
     ] = "inertia,friction",
     holdout: Annotated[
         float, typer.Option("--holdout", help="Last share of the motion, which is predicted and not fitted.")
@@ -67,6 +68,9 @@ def fit(
 
     With --check, nothing is fitted: the findings about the recordings are printed. Exit code 2 if one of them refuses a
     joint or a recording, otherwise 0.
+
+    Errors of the measurement can be searched for as well: zero (an encoder's zero, rad or m), gain (a motor constant,
+    relative) and delay (of the efforts, s). They are reported with intervals, and are no part of the corrected robot.
     """
     for file in recordings:
         require_recording(file)
@@ -83,7 +87,7 @@ def fit(
     from nodes.hil.fitting.verdict import sliding_joints, verdict_of
     from sim_core.identification import fitting
 
-    inertia = "inertia" in _chosen(params)
+    chosen = _chosen(params)
     if not 0.0 < holdout < 1.0:
         raise InputError(f"--holdout {holdout:g}: expected a share above 0 and below 1, as in --holdout 0.3")
     output = Path(f"{recordings[0].stem}_fit") if output is None else output
@@ -100,7 +104,8 @@ def fit(
                 case.names,
                 case.recordings,
                 holdout=holdout,
-                inertia=inertia,
+                inertia="inertia" in chosen,
+                errors=[name for name in ERRORS if name in chosen],
                 unit_unknown=case.unit_unknown,
                 constant_sd=case.constant_sd,
             )
@@ -152,6 +157,10 @@ def _print(verdict: Any, files: list[Path]) -> None:
     for joint in verdict.joints:
         if joint.why:
             print_line(f"{joint.how}: {joint.name}: {joint.why}")
+    for error in verdict.errors:
+        if error.is_found:
+            line = f"{error.name} is {error.value:.3g}, between {error.low:.3g} and {error.high:.3g}"
+            print_line(f"error of the measurement: {line}")
     for line in (*verdict.more_friction, *verdict.notes):
         print_line(line)
     print_line(f"{len(verdict.parameters)} combinations of parameters with intervals; {len(verdict.refusals)} refusals")

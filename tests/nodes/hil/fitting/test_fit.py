@@ -126,6 +126,18 @@ def test_an_imported_unit_that_is_unknown_is_fitted_apart(capsys: pytest.Capture
     assert "joint_2" not in read_corrections(Path("measured_fit/corrections.toml")).joints
 
 
+def test_errors_of_the_measurement_are_reported_beside_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    write_recording(Path("measured.mcap"))
+    params = "inertia,friction,zero,gain,delay"
+    assert run(["hil", "fit", "measured.mcap", "--params", params, "--json"]) == 0
+    verdict = json.loads(capsys.readouterr().out)
+    assert {error["kind"] for error in verdict["errors"]} == {"zero", "gain", "delay"}
+    assert not any(
+        error["kind"] in joint["friction_after"] for error in verdict["errors"] for joint in verdict["joints"]
+    )
+    assert "Errors of the measurement" in Path("measured_fit/index.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
