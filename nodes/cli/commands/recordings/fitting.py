@@ -80,6 +80,7 @@ def fit(
     if check:
         check_recordings(recordings, robot, as_json)
     # numpy and scipy: not for the help page
+    from nodes.framework.recording.new_file import write_file
     from nodes.hil.alignment.streams import StreamError
     from nodes.hil.fitting import folder
     from nodes.hil.fitting.correcting import corrections_of
@@ -98,6 +99,9 @@ def fit(
     try:
         with working(f"reading {', '.join(file.name for file in recordings)}"):
             case = read_fit_case(recordings, robot)
+        for path in write or []:
+            if path.exists() and Path(case.robot).exists() and path.samefile(case.robot):
+                raise InputError(f"--write {str(path)!r} is the robot's own file; name another file")
         with working("fitting"):
             result = fitting.fit(
                 case.mechanism,
@@ -117,7 +121,7 @@ def fit(
         folder.write(verdict, result, corrections, sliding_joints(case.mechanism), output)
     for path in write or []:
         text, notes = folder.corrected_file(path, corrections, case.mechanism, verdict)
-        path.write_text(text)
+        write_file(path, text)
         verdict.notes += [f"{path.name}: {note}" for note in notes]
     if as_json:
         print_json(verdict)
