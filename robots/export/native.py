@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from robots.export.native_derivatives import Derivatives, wrapper
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.kernels.machine_code.native import cross_target, object_code
 from sim_core.mechanism import Mechanism, PrescribedMotion
@@ -58,7 +59,7 @@ class Interface:
 
 
 def export_files(mechanism: Mechanism, format_name: str, target: str = "x86_64") -> dict[str, bytes]:
-    """{file name: content} of the header, the example, and the source or object file.
+    """{file name: content} of the header, the example, and the source or object file, and of those of the derivatives.
 
     format_name  "c" for a C99 source, "object" for an object file
     target       computer for which the object file is compiled, one of TARGETS
@@ -70,11 +71,15 @@ def export_files(mechanism: Mechanism, format_name: str, target: str = "x86_64")
         raise UnknownName("robot export", "target", target, TARGETS)
     interface = interface_of(mechanism)
     name = interface.prefix
-    files = {f"{name}.h": header(interface), f"{name}_example.c": example(interface)}
+    derivatives = Derivatives.of(mechanism, interface.prefix, interface.n_rows)
+    texts = {f"{name}.h": header(interface), f"{name}_example.c": example(interface)}
+    texts[f"{name}_derivatives.h"] = derivatives.header()
     if format_name == "c":
-        files[f"{name}.c"] = source(interface)
-        return {file: text.encode() for file, text in files.items()}
-    return {**{file: text.encode() for file, text in files.items()}, f"{name}.o": object_file(interface, target)}
+        texts |= {f"{name}.c": source(interface), f"{name}_derivatives.c": derivatives.source()}
+        return {file: text.encode() for file, text in texts.items()}
+    objects = {f"{name}.o": object_file(interface, target)}
+    objects[f"{name}_derivatives.o"] = derivatives.object_file(cross_target(*TARGETS[target]))
+    return {file: text.encode() for file, text in texts.items()} | objects
 
 
 def identifier(text: str) -> str:
@@ -289,22 +294,5 @@ def object_file(interface: Interface, target: str) -> bytes:
 
     functions = {f"kernel.{name}": function for name, function in interface.functions.items()}
     modules = module_of(functions, interface.twins, linkage="internal ")
-    wrappers = [_wrapper(interface, name, signature) for name, signature in interface.signatures.items()]
+    wrappers = [wrapper(f"kernel_{name}", signature) for name, signature in interface.signatures.items()]
     return object_code("\n\n".join([modules, *wrappers]), cross_target(*TARGETS[target]))
-
-
-def _wrapper(interface: Interface, name: str, signature: Signature) -> str:
-    """LLVM IR of a C function that calls a kernel.
-
-    The function writes pointers to its arguments into the tables that the kernel expects, and then calls the kernel.
-    """
-    names = [*signature.inputs.values(), *signature.outputs.values()]
-    lines = [f"define void @{signature.name}({', '.join(f'ptr %{n}' for n in names)}) nounwind {{"]
-    for table, places in (("in", signature.inputs), ("out", signature.outputs)):
-        size = max(places) + 1
-        lines.append(f"  %{table}table = alloca [{size} x ptr]")
-        for place, n in places.items():
-            lines.append(f"  %{table}{place} = getelementptr ptr, ptr %{table}table, i64 {place}")
-            lines.append(f"  store ptr %{n}, ptr %{table}{place}")
-    lines.append(f"  call void @kernel_{name}(ptr %intable, ptr %outtable)")
-    return "\n".join([*lines, "  ret void", "}"])

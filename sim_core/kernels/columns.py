@@ -24,6 +24,7 @@ def solving_module(
     widths: Sequence[int],
     twins: Mapping[str, Twins] | None = None,
     lanes: int = 1,
+    linkage: str = "",
 ) -> str:
     """LLVM IR of a module with a kernel that has the inputs of `parts`.
 
@@ -33,6 +34,7 @@ def solving_module(
     columns  function (factor, right) that returns the solution for one right-hand side
     widths   numbers of columns that are solved at a time, whose sum is the number of columns of the right-hand sides
     lanes    number of systems
+    linkage  "internal " for a kernel that is called within the module only
     """
     texts = [emit.module_of({"parts": parts}, twins, lanes, linkage="internal ")]
     program, n_columns = program_of(columns), sum(widths)
@@ -46,11 +48,11 @@ def solving_module(
         adds = [sincos.fused_declaration(writer.lanes)] if writer.lanes > 1 else []
         texts.append("\n".join([*emit.declarations(writer.lanes), *adds, writer.text("internal ")]))
     n_results = parts.n_out() - sum(name == LIFTED_VALUES for name in parts.name_out())
-    texts.append(_driver(symbol, n_results, parts.numel_out(n_results - 2) * lanes, widths, lanes))
+    texts.append(_driver(f"{linkage}void @{symbol}", n_results, parts.numel_out(n_results - 2) * lanes, widths, lanes))
     return _without_repeats("\n\n".join(texts)) + "\n"
 
 
-def _driver(symbol: str, n_results: int, factor: int, widths: Sequence[int], lanes: int) -> str:
+def _driver(head: str, n_results: int, factor: int, widths: Sequence[int], lanes: int) -> str:
     """LLVM IR of the kernel that calls `parts` and then the function `columns` of each width, or of each column.
 
     n_results  number of results of `parts`
@@ -58,7 +60,7 @@ def _driver(symbol: str, n_results: int, factor: int, widths: Sequence[int], lan
     """
     matrix = n_results - 2  # its place among the results of the kernel
     lines = [
-        f"define void @{symbol}(ptr noalias readonly %in, ptr noalias readonly %out) nounwind {{",
+        f"define {head}(ptr noalias readonly %in, ptr noalias readonly %out) nounwind {{",
         "start:",
         f"  %factor = alloca [{max(factor, 1)} x double], align 64",
         f"  %results = alloca [{n_results} x ptr]",

@@ -323,6 +323,8 @@ class Kernel:
         """IR value of an element of a shared argument, in all lanes."""
         at = self._do(f"getelementptr double, ptr %i{node.place[0]}, i64 {node.place[1]}")
         one = self._do(f"load double, ptr {at}, align 8")
+        if self.lanes == 1:
+            return one
         first = self._do(f"insertelement {self._kind} poison, double {one}, i32 0")
         mask = f"<{self.lanes} x i32> zeroinitializer"
         return self._do(f"shufflevector {self._kind} {first}, {self._kind} poison, {mask}")

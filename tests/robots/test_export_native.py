@@ -98,10 +98,57 @@ def test_an_object_computes_on_its_computer_what_the_kernels_compute_here(
     assert_equal(said, expected(mechanism))
 
 
+DIFFERENTIATING = """
+#include <stdio.h>
+#include "{name}_derivatives.h"
+
+int main(void)
+{{
+    const double q[] = {{{q}}}, v[] = {{{v}}}, tau[] = {{{tau}}}{p};
+    double a[{n}], derivatives[{size}]{lam};
+    {name}_forward_dynamics_derivatives(q, v, tau{with_p}, a{with_lam}, derivatives);
+    for (int i = 0; i < {n}; ++i) printf("%.17g\\n", a[i]);
+    for (int i = 0; i < {size}; ++i) printf("%.17g\\n", derivatives[i]);
+    return 0;
+}}
+"""
+
+
+@pytest.mark.parametrize("form", ["c", *TARGETS])
+@pytest.mark.parametrize("name", [*ROBOTS, "four_bar_chain"])
+def test_exported_derivatives_are_those_of_the_kernels(name: str, form: str, tmp_path: Path) -> None:
+    system, random = assemble(build(name)), np.random.default_rng(4)
+    q = np.array(system.mechanism.initial_q) + 0.1 * random.normal(size=system.n_q)
+    v, u = random.normal(size=system.n_q), random.normal(size=system.n_u)
+    if not system.mechanism.has_joint_coordinates:
+        u *= 0.0  # their direction depends on q
+    found, n = system.derivatives(0.0, q, v, u), system.n_q
+    values = {"q": q, "v": v, "tau": found.f_u @ u, "p": system.default_parameters()}
+    text = {key: ", ".join(map(repr, value.tolist())) for key, value in values.items()}
+    text["p"], with_p = (f", p[] = {{{text['p']}}}", ", p") if text["p"] else ("", "")
+    lam, with_lam = (f", lam[{system.max_rows}]", ", lam") if system.max_rows else ("", "")
+    size = 3 * n * (n + system.max_rows)
+    main = DIFFERENTIATING.format(name=name, n=n, size=size, lam=lam, with_lam=with_lam, with_p=with_p, **text)
+    target = platform.machine() if form == "c" else form
+    cc, emulator = tools_for(target)
+    write(tmp_path, system.mechanism, "c" if form == "c" else "object", target)
+    (tmp_path / "main.c").write_text(main)
+    words = [cc, f"{name}_derivatives.{'c' if form == 'c' else 'o'}", "main.c", "-lm", "-o", "main"]
+    words += ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"] if form == "c" else []
+    subprocess.run([*words, *(["-static"] if emulator else [])], cwd=tmp_path, check=True, timeout=100)
+    run = subprocess.run([*emulator, str(tmp_path / "main")], check=True, capture_output=True, text=True, timeout=20)
+    said = np.array(run.stdout.split())
+    expected = np.block([[found.a_q, found.a_v, found.a_tau], [found.lam_q, found.lam_v, found.lam_tau]])
+    for ours, theirs in ((said[:n].astype(float), found.a), (said[n:].astype(float), expected.ravel())):
+        assert np.abs(ours - theirs).max() <= 1e-10 * max(1.0, np.abs(theirs).max())
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_an_object_is_for_the_computer_asked_for_and_has_the_headers_functions(target: str) -> None:
     files = export_files(build("arm_2dof"), "object", target)
-    assert sorted(files) == ["arm_2dof.h", "arm_2dof.o", "arm_2dof_example.c"]
+    kinds = [".h", ".o", "_derivatives.h", "_derivatives.o", "_example.c"]
+    assert sorted(files) == [f"arm_2dof{kind}" for kind in kinds]
+    assert b"\0arm_2dof_forward_dynamics_derivatives\0" in files["arm_2dof_derivatives.o"]
     data = files["arm_2dof.o"]
     kind, machine = struct.unpack_from("<HH", data, 16)
     assert data[:6] == b"\x7fELF\x02\x01"

@@ -50,44 +50,79 @@ def derive_derivatives(mechanism: Mechanism, stride: int) -> DerivedDerivatives:
     stride  columns of the right-hand sides, with those that are added to fill the last vector
     Raises InvalidRequest for a mechanism whose forces come from tables.
     """
+    equations = _differentiable(mechanism)
+    symbols, n_rows = equations.symbols, equations.solution.rows.J.shape[0]
+    U = ca.SX.sym("U", n_rows)
+    parts, columns = _solving(equations, arguments(symbols) | {"U": U}, equations.applied, U, stride)
+    return DerivedDerivatives(parts, columns, *_measured(equations), twins_of(mechanism, equations.motion, symbols))
+
+
+def derive_for_efforts(mechanism: Mechanism) -> tuple[ca.Function, ca.Function, dict[str, Twins]]:
+    """The functions `parts` and `columns` of DerivedDerivatives for forward dynamics, and the twins.
+
+    `parts` is a function (t, q, v, tau, p) of generalized forces tau (n_q,) in place of the inputs, and the right-hand
+    sides are those of the derivatives by q, v and tau. Raises InvalidRequest as `derive_derivatives` does.
+    """
+    equations = _differentiable(mechanism)
+    symbols, solution = equations.symbols, equations.solution
+    n_q, n_rows = solution.M.shape[0], solution.rows.J.shape[0]
+    tau = ca.SX.sym("tau", n_q)
+    applied = ca.substitute(equations.applied, symbols.u, ca.SX.zeros(symbols.u.shape)) + tau
+    inputs = arguments(symbols, tau=tau)
+    parts, columns = _solving(equations, inputs, applied, ca.SX.zeros(n_rows), 3 * n_q)
+    return parts, columns, twins_of(mechanism, equations.motion, symbols)
+
+
+def _differentiable(mechanism: Mechanism) -> Equations:
+    """The equations of a mechanism; raises InvalidRequest if its forces come from tables."""
     equations = equations_of(mechanism)
     if equations.symbols.contacts:
         raise InvalidRequest(
             f"robot {mechanism.name!r}: the forces of {', '.join(map(repr, equations.symbols.contacts))} come from a "
             "table, which has no derivative; linearize the robot without this contact"
         )
-    solution, symbols = equations.solution, equations.symbols
-    usual, rows = arguments(symbols), solution.rows
+    return equations
+
+
+def _solving(
+    equations: Equations, inputs: dict[str, ca.SX], applied: ca.SX, U: ca.SX, stride: int
+) -> tuple[ca.Function, ca.Function]:
+    """The functions `parts` and `columns` of DerivedDerivatives, with the columns by U if these fit.
+
+    inputs   inputs of `parts`
+    applied  applied forces (n_q,), as expressions of the inputs
+    U        stabilization (n_r,)
+    stride   number of columns
+    """
+    solution, symbols, rows = equations.solution, equations.symbols, equations.solution.rows
     n_q, n_rows = solution.M.shape[0], rows.J.shape[0]
-    U = ca.SX.sym("U", n_rows)
-    a, lam = solution.factor.solve(solution.f, rows.gamma - U)
-    r1_q, r1_v = _of_r1(equations, a, lam)
+    a, lam = solution.factor.solve(equations.motion.f + applied, rows.gamma - U)
+    r1_q, r1_v = _of_r1(equations, applied, a, lam)
     r2_q, r2_v = _algorithmic(equations, lambda a, lam: rows.J @ a - rows.gamma, a, lam)
     identity, none = ca.SX.eye(n_q), ca.SX(n_q, n_rows)
     right = ca.blockcat([[-r1_q, -r1_v, identity, none], [-r2_q, -r2_v, none.T, -ca.SX.eye(n_rows)]])
-    right = ca.horzcat(right, ca.SX(n_q + n_rows, stride - right.shape[1]))
+    right = ca.horzcat(right, ca.SX(n_q + n_rows, max(0, stride - right.shape[1])))[:, :stride]
     factor = solution.factor.parts()
-    parts = dense_function("parts", usual | {"U": U}, [a, lam, factor, ca.vec(right.T)], symbols.lifted)
+    parts = dense_function("parts", inputs, [a, lam, factor, ca.vec(right.T)], symbols.lifted)
     stored, column = ca.SX.sym("factor", factor.numel()), ca.SX.sym("right", n_q + n_rows)
     solved = ca.vertcat(*solution.factor.with_parts(stored).solve(column[:n_q], column[n_q:]))
-    columns = dense_function("columns", {"factor": stored, "right": column}, [solved])
-    return DerivedDerivatives(parts, columns, *_measured(equations), twins_of(mechanism, equations.motion, symbols))
+    return parts, dense_function("columns", {"factor": stored, "right": column}, [solved])
 
 
-def _of_r1(equations: Equations, a: ca.SX, lam: ca.SX) -> tuple[ca.SX, ca.SX]:
+def _of_r1(equations: Equations, applied: ca.SX, a: ca.SX, lam: ca.SX) -> tuple[ca.SX, ca.SX]:
     """Derivatives (n_q, n_q) of r1 = M a + J' lam - f by q and v, with a and lam held."""
     solution, recursion = equations.solution, equations.motion.recursion
     if recursion is None:
         inertial = equations.symbols.lifted.written_out
         return _algorithmic(
             equations,
-            lambda a, lam: inertial(solution.inertial(a, equations.applied)) + solution.rows.J.T @ lam,
+            lambda a, lam: inertial(solution.inertial(a, applied)) + solution.rows.J.T @ lam,
             a,
             lam,
         )
     n = len(recursion.tree.links)
     found = inverse_dynamics_derivatives(recursion, equations.symbols, a[:n])
-    rest = _algorithmic(equations, lambda a, lam: solution.rows.J.T @ lam - equations.applied, a, lam)
+    rest = _algorithmic(equations, lambda a, lam: solution.rows.J.T @ lam - applied, a, lam)
     states = ca.SX(a.numel() - n, a.numel() - n)
     return tuple(ca.diagcat(tree, states) + other for tree, other in zip(found, rest, strict=True))  # type: ignore[return-value]
 
