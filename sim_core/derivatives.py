@@ -104,6 +104,8 @@ class DerivativeKernels:
         check_effort(mechanism, least_sizes(mechanism), LIMIT_S)
         with native.compiling(f"the derivatives of {mechanism.name!r}" + (f" for {lanes} at a time" * (lanes > 1))):
             derived = derive_derivatives(mechanism, self.n_columns)
+            functions = derived.parts, derived.columns, derived.rows, derived.outputs
+            check_effort(mechanism, [function.n_instructions() for function in functions], LIMIT_S)
             solving = solving_module("derivatives", derived.parts, derived.columns, self._widths, derived.twins, lanes)
             others = module_of({"rows": derived.rows, "outputs": derived.outputs}, lanes=lanes)
             manifest = {"key": key, "mechanism": mechanism.name, "symbols": list(KERNELS)}

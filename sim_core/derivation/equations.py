@@ -203,7 +203,7 @@ def twins_of(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> dict[str
     Twin branches are two branches of equal structure on one parent, such as two arms. Arguments without pairs are left
     out.
     """
-    if not motion.twins:
+    if not motion.twins and not symbols.lifted.twins:
         return {}
     joints = {name: index for index, name in enumerate(motion.coordinate_names)}
     driven = {joints.get(actuator.joint, -1): index for index, actuator in enumerate(mechanism.actuators)}

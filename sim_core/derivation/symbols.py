@@ -43,6 +43,17 @@ class Lifted:
             result.nz[k] = self.symbols[-1]
         return result
 
+    def side_by_side(self, a: ca.SX, b: ca.SX) -> tuple[ca.SX, ca.SX]:
+        """Copies of two columns in which each pair of entries that are both not constant is lifted as twins."""
+        a, b = ca.SX(a), ca.SX(b)
+        for k in range(a.numel()):
+            if a[k].is_constant() or b[k].is_constant():
+                continue
+            places: list[int] = []
+            a[k], b[k] = self.lift(a[k], places), self.lift(b[k], places)
+            self.twins.append((places[0], places[1]))
+        return a, b
+
     def needed_by(self, expressions: list[ca.SX]) -> list[int]:
         """Indices, ascending, of all lifted values on which the expressions depend, directly or indirectly."""
         known = {symbol.name(): place for place, symbol in enumerate(self.symbols)}

@@ -20,7 +20,7 @@ import casadi as ca
 
 from sim_core.derivation.coordinates.recursive import Border, Recursion
 from sim_core.derivation.coordinates.tree import Link
-from sim_core.derivation.symbols import Symbols
+from sim_core.derivation.symbols import Lifted, Symbols
 
 Pair = tuple[ca.SX, ca.SX]  # motion vector (angular, linear) or wrench (moment, force)
 
@@ -49,6 +49,8 @@ def inverse_dynamics_derivatives(recursion: Recursion, symbols: Symbols, a: ca.S
         once = inertia.times(*rate)
         of_v = _sum((G @ S[0], ca.cross(S[0], P)), (2 * once[0], 2 * once[1]))
         moment = G.T @ S[0] + ca.cross(P, S[1])
+        if not recursion.tree.twins:  # otherwise the lanes are twin branches
+            of_q, of_v = _side_by_side(of_q, of_v, symbols.lifted)
         i = j
         while True:
             S_i, at = (links[i].s_w, links[i].s_v), moving[i]
@@ -113,6 +115,13 @@ def _velocity_terms(recursion: Recursion, moving: list[_Moving], border: Border)
             G, P = border.velocity_terms(index, *found[index])
             found[parent] = found[parent][0] + G, found[parent][1] + P
     return found
+
+
+def _side_by_side(a: Pair, b: Pair, lifted: Lifted) -> tuple[Pair, Pair]:
+    """Two wrenches whose corresponding entries are lifted as twins, so that vectors of two lanes transform them."""
+    found = [lifted.side_by_side(x, y) for x, y in zip(a, b, strict=True)]
+    (n_a, n_b), (F_a, F_b) = found
+    return (n_a, F_a), (n_b, F_b)
 
 
 def _carried(border: Border, index: int, link: Link, motion: Pair) -> Pair:
