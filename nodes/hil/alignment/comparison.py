@@ -113,6 +113,7 @@ def compare(
     max_delay_s: float = MAX_DELAY_S,
     irregular_s: Callable[[Floats], Floats] = no_irregularity,
     straight: Stream | None = None,
+    finds_dead: bool = True,
 ) -> Comparison:
     """Compare two streams, aligned by their stamps and by the delay of largest cross-correlation.
 
@@ -121,6 +122,8 @@ def compare(
                  there are enough of them; a common delay that irregular times may explain is not corrected
     straight     the measurement without errors of order, sign and unit, from which delays are determined; None: it has
                  no such errors
+    finds_dead   whether constant positions count as a dead encoder; not if the predicted states start from measured
+                 ones, where friction may hold the robot
 
     Raises StreamError if the streams have no joint or too few instants in common.
     """
@@ -139,7 +142,7 @@ def compare(
             f"only {len(by_stamps.time)} instants can be paired and at least {FEWEST_PAIRS} are needed; "
             "record a longer run"
         )
-    dead = [dead_stretches(by_stamps, index) for index in range(len(names))]
+    dead = [dead_stretches(by_stamps, index) if finds_dead else [] for index in range(len(names))]
     straight_pairing = pairing if straight is None or straight is whole else Pairing(straight.only(names), predicted)
     regular = RegularPairing(straight_pairing, irregular_s, by_stamps.time)
     delays = _delays(regular, [not stretches for stretches in dead], max_delay_s)

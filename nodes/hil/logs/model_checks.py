@@ -31,10 +31,11 @@ FACTOR = 1.3  # between a joint's factor of gravity and the median, from which o
 CERTAIN_FACTOR = 4.0  # the same, from which on it is certain
 EXPLAINED = 0.7  # share of the variance that the model with friction explains, for findings from it
 BETTER = 0.6  # ratio of the errors, for an exchange
-LAGS_S = np.arange(-0.15, 0.2501, 0.01)
+LAGS_S = np.arange(-0.08, 0.1301, 0.01)  # longer ones are ambiguous in a motion with a period
 LATE_S = 0.015
-SHARPER = 0.9  # error with a shift over the error without, for a late effort
+SHARPER = 0.98  # error with a shift over the error without, for a late effort
 ZERO = 0.1  # rad or m
+STEP = 1e-4  # rad or m, for derivatives with respect to positions
 ZERO_GAIN = 0.1  # least relative gain of the fit by a zero error
 KNOWN_SD = 0.25  # largest standard deviation of a factor that is compared
 UNLIKE = 0.1  # share of the variance that the model leaves, below which a joint's channels are its own
@@ -214,10 +215,10 @@ class ModelChecks:
                 yield LogFinding(kind="gravity not seen", joint=name, value=factor, text=text, refuses=True)
             elif errors[k] > 1.0 - EXPLAINED:
                 continue
-            elif factor + 2.0 * sd < 0.0:
+            elif factor + 2.0 * sd < -BLIND:
                 text = f"{name}: the efforts have the opposite sign of the model's, {factor:.2g} times as large"
                 yield LogFinding(kind="sign of effort", joint=name, value=factor, text=text, refuses=True)
-            elif sd < KNOWN_SD:
+            elif sd < KNOWN_SD and factor > 0.0:
                 factors[k] = factor, sd
         # of two joints nobody knows which one is wrong
         usual = float(np.median([factor for factor, _ in factors.values()])) if len(factors) > 2 else 1.0
@@ -233,21 +234,18 @@ class ModelChecks:
                 yield LogFinding(kind="size of effort", joint=self.names[k], value=ratio, text=text, refuses=certain)
 
     def _zeros(self, rows: _Rows, joints: list[int]) -> Iterator[LogFinding]:
-        """Positions whose zero differs from the model's, by the efforts of all joints that gravity loads."""
+        """Positions whose zero differs from the model's, by the efforts of all joints that the model explains."""
         errors = self._errors(rows)
         judged = [k for k in joints if errors[k] < 1.0 - EXPLAINED]
         if not judged:
             return
-        step = 1e-4
         models = rows.Y @ self.beta
-        scales = rows.effort.std(axis=0)
         best: tuple[float, float, int] | None = None
         for k in range(len(self.names)):
             q = rows.q.copy()
-            q[:, k] += step
+            q[:, k] += STEP
             moved = self.regressor(q, rows.velocity, rows.acceleration)[:, :, self.base.columns] @ self.beta
-            slope = (moved - models) / step
-            gain, zero = self._zero(rows, judged, models, slope, scales)
+            gain, zero = self._zero(rows, judged, models, (moved - models) / STEP)
             if best is None or gain > best[0]:
                 best = gain, zero, k
         if best is not None and best[0] > ZERO_GAIN and abs(best[1]) > ZERO:
@@ -256,23 +254,25 @@ class ModelChecks:
             yield LogFinding(kind="zero", joint=name, value=best[1], text=text)
 
     @staticmethod
-    def _zero(rows: _Rows, judged: list[int], models: Floats, slope: Floats, scales: Floats) -> tuple[float, float]:
-        """(relative gain, zero error) if one joint's zero, and each judged joint's scale and friction, are fitted."""
-        n = len(models)
-        width = 5 * len(judged)
+    def _zero(rows: _Rows, judged: list[int], models: Floats, slope: Floats) -> tuple[float, float]:
+        """(relative gain of the fit, zero error) of one joint, with friction, and scales of the efforts.
+
+        slope  (n, k) derivatives of the model's efforts `models` with respect to the joint's position
+        """
+        n, width = len(models), 5 * len(judged)
         columns, target = np.zeros((n * len(judged), width + 1)), np.zeros(n * len(judged))
         for place, k in enumerate(judged):
             at = slice(place * n, (place + 1) * n)
-            columns[at, 5 * place] = models[:, k] / scales[k]
-            columns[at, 5 * place + 1 : 5 * place + 5] = _friction(rows, k) / scales[k]
-            columns[at, width] = -slope[:, k] / scales[k]
-            target[at] = rows.effort[:, k] / scales[k]
+            size = float(rows.effort[:, k].std())
+            columns[at, 5 * place] = models[:, k] / size
+            columns[at, 5 * place + 1 : 5 * place + 5] = _friction(rows, k) / size
+            columns[at, width] = -slope[:, k] / size
+            target[at] = rows.effort[:, k] / size
         if not columns[:, width].any():
             return 0.0, 0.0
-        before = target - columns[:, :width] @ np.linalg.lstsq(columns[:, :width], target, rcond=None)[0]
-        solution = np.linalg.lstsq(columns, target, rcond=None)[0]
-        after = target - columns @ solution
-        return 1.0 - float(after @ after / (before @ before)), float(solution[width])
+        without, whole = (np.linalg.lstsq(part, target, rcond=None)[0] for part in (columns[:, :width], columns))
+        before, after = target - columns[:, :width] @ without, target - columns @ whole
+        return 1.0 - float(after @ after / (before @ before)), float(whole[width])
 
 
 def _friction(rows: _Rows, joint: int) -> Floats:

@@ -114,6 +114,7 @@ class Compared:
             measured,
             predicted,
             max_delay_s=0.0 if case.starts_measured else MAX_DELAY_S,
+            finds_dead=not case.starts_measured,
             irregular_s=no_irregularity if irregularities is None else irregularities.irregular_s,
             straight=straight,
         )
