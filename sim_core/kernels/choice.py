@@ -7,11 +7,11 @@ from sim_core.mechanism.description import GROUND, JointOutput, Mechanism, Point
 from sim_core.mechanism.outputs import GyroscopeOutput, SurfaceForceOutput, VelocityOutput
 
 OUTPUTS = (JointOutput, PointOutput, VelocityOutput, GyroscopeOutput, SurfaceForceOutput)
-PER_LINK = 820  # operations per link of rolled kernels, for the accelerations
+PER_LINK = 930  # operations per link of rolled kernels, for the accelerations
 # operations of unrolled kernels per link, per link between a link and the ground, and per square of their number; of
 # chains of 5 to 40 links and of binary trees of 31 and 63 links, within 10 %
 UNROLLED = (175, 21, 1)
-FASTER = 0.65  # time per operation of rolled kernels, as a share of that of unrolled kernels
+FASTER = 0.47  # time per operation of rolled kernels, as a share of that of unrolled kernels
 MOST_UNROLLED = 30_000  # operations: more of them leave the caches, and take longer to compile than users wait
 
 

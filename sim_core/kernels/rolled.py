@@ -19,6 +19,7 @@ from sim_core.kernels.emit import Kernel, declarations
 from sim_core.kernels.machine_code.native import symbol_name
 from sim_core.kernels.program import program_of
 from sim_core.kernels.sincos import double
+from sim_core.kernels.triples import TripleKernel, has_triples
 
 ALWAYS = 10**9  # lines up to which a function is inlined
 MOST_ON_STACK = 2**18  # bytes of intermediate arrays; more of them are allocated from the heap in each call
@@ -327,7 +328,8 @@ class _Writer:
 
     def _function(self, function: ca.Function) -> str:
         """Name of the IR function of a step; equal functions are written once."""
-        writer = Kernel(program_of(function), "NAME", [], 1)
+        program = program_of(function)
+        writer = TripleKernel(program, "NAME") if has_triples(program) else Kernel(program, "NAME", [], 1)
         text = writer.text("internal ", ALWAYS)
         if text not in self._names:
             self._names[text] = name = f"step_{len(self._names)}_{function.name()}"

@@ -39,7 +39,7 @@ class Articulated:
     def without(self, U: Wrench, inverse: ca.SX) -> Articulated:
         """Articulated-body inertia as felt through the link's joint.
 
-        U        product of this object with the joint's axis
+        U        product of the articulated-body inertia with the joint's axis, about the origin of this object
         inverse  reciprocal 1 / D of the joint's inertia D
         """
         n, F = U
@@ -49,8 +49,8 @@ class Articulated:
     def moved(self, r: ca.SX) -> Articulated:
         """The same inertia about another origin; r (3,) points from there to the present origin, axes are parallel."""
         across = ca.skew(r)
-        B = self.B + across @ self.C
-        return Articulated(self.A - self.B @ across + across @ B.T, B, self.C)
+        X, Y = self.B @ across, ca.horzcat(*[ca.cross(r, self.C[:, k]) for k in range(3)])
+        return Articulated(self.A - X - X.T - Y @ across, self.B + Y, self.C)
 
     def plus(self, other: Articulated) -> Articulated:
         """Sum of two articulated-body inertias about the same origin."""

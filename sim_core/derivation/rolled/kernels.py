@@ -17,9 +17,20 @@ import numpy as np
 from sim_core.derivation.coordinates import orientations
 from sim_core.derivation.guards import guard_values
 from sim_core.derivation.outputs import outputs_of
-from sim_core.derivation.rolled.links import N_INERTIA, inertias_of, links_of, unpacked
+from sim_core.derivation.rolled.links import N_INERTIA, inertias_of, links_of, turned, unpacked
 from sim_core.derivation.rolled.rotations import Rotations
-from sim_core.derivation.rolled.sweeps import Kind, Slot, Step, Tree, articulated, function_of, matrix, over
+from sim_core.derivation.rolled.sweeps import (
+    N_ARTICULATED,
+    Kind,
+    Slot,
+    Step,
+    Tree,
+    articulated,
+    function_of,
+    matrix,
+    over,
+    symbols_of,
+)
 from sim_core.derivation.rolled.virtual import FRAME, Scene
 from sim_core.derivation.solving.solutions import Solution
 from sim_core.derivation.symbols import Symbols
@@ -28,7 +39,7 @@ from sim_core.mechanism.description import Joint, Mechanism
 from sim_core.mechanism.quantities import value_of
 
 USUAL = ("t", "q", "v", "u", "p")
-FACTOR = {"axis": 3, "reach": 3, "U": 6, "inverse": 1}  # parts of a factor, by numbers per link
+FACTOR = {"axis": 3, "reach": 3, "V": 6, "inverse": 1}  # parts of a factor, by numbers per link
 CONSTANT = ".constant"  # end of the name of a table's constants if tunables change some of its numbers
 
 
@@ -112,7 +123,7 @@ class _Maker:
         self._carriers = [self.n if place.link < 0 else place.link for place in bodies]
         self.tables = {
             "poses": links.poses,
-            "places": np.array([np.concatenate([place.p, place.R.ravel()]) for place in bodies]),
+            "places": np.array([np.concatenate([place.p, place.R.T.ravel()]) for place in bodies]),
             "fixed": self.rotations.fixed,
         }
         self._varying: dict[str, dict[int, ca.SX]] = {}
@@ -177,7 +188,7 @@ class _Maker:
 
     def _solution(self, given: str) -> list[Sweep]:
         tree, rotations = self.tree, self.rotations
-        zero = {"inertia": ca.SX.zeros(21), "gain": ca.SX.zeros(6)}
+        zero = {"inertia": ca.SX.zeros(N_ARTICULATED), "gain": ca.SX.zeros(6)}
         return [
             *self._posture(),
             *self._efforts(given),
@@ -229,7 +240,7 @@ class _Maker:
     def terms(self) -> RolledKernel:
         """Mass matrix M and forces f. A column of M is what inverse dynamics needs for a unit acceleration."""
         tree, rotations = self.tree, self.rotations
-        zero = {"inertia": ca.SX.zeros(21), "gain": ca.SX.zeros(6)}
+        zero = {"inertia": ca.SX.zeros(N_ARTICULATED), "gain": ca.SX.zeros(6)}
         one, none = (
             Group(function_of(f"unit_{value}", [], [Slot("unit", ca.SX(value))]), [], [Records("unit", 1, [0], 1)], 1)
             for value in (1, 0)
@@ -406,7 +417,7 @@ class _Maker:
         frame, inertia, sums = ca.SX.sym("frame", FRAME), ca.SX.sym("inertia", N_INERTIA), ca.SX.sym("sums", 2)
         numbers, rate = ca.SX.sym("numbers", 3), ca.SX.sym("rate")
         p, R, w, v = _frame(frame)
-        own = unpacked(inertia).expressed_in(ca.SX(3, 1), R)
+        own = turned(unpacked(inertia), R)
         n, F = own.times(w, v)
         kinetic = 0.5 * (ca.dot(w, n) + ca.dot(v, F) + numbers[2] * rate * rate)
         potential = -ca.dot(ca.DM(self.mechanism.gravity), own.m * p + own.h)
@@ -466,7 +477,7 @@ class _Maker:
         p_P, R_P, w_P, v_P = _frame(before)
         inputs, r, R = self.tree.pose(kind, R_P)
         s_w, s_v = kind.parts(R[:, 2])
-        frame = ca.vertcat(p_P + r, ca.vec(R.T), w_P + s_w * rate, v_P + ca.cross(w_P, r) + s_v * rate)
+        frame = ca.vertcat(p_P + r, ca.vec(R), w_P + s_w * rate, v_P + ca.cross(w_P, r) + s_v * rate)
         inputs += [Slot("frame", before, of_parent=True), Slot(self.tree.rate, rate)]
         return inputs, [Slot("frame", frame)]
 
@@ -508,7 +519,7 @@ def _difference(first: str, second: str, result: str) -> Step:
 
 def _following(kind: Kind) -> Step:
     """Step outward: acceleration of a link that comes from accelerations "drive" of the joints, and its wrench."""
-    axis, r, before, entries = (ca.SX.sym(name, size) for name, size in (("s", 3), ("r", 3), ("gain", 6), ("I", 21)))
+    axis, r, before, entries = symbols_of(s=3, r=3, gain=6, I=N_ARTICULATED)
     drive = ca.SX.sym("drive")
     s_w, s_v = kind.parts(axis)
     w, v = before[:3] + s_w * drive, before[3:] + ca.cross(before[:3], r) + s_v * drive

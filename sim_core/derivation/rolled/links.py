@@ -17,7 +17,7 @@ from sim_core.derivation.symbols import Symbols
 from sim_core.mechanism.description import GROUND, Body, Joint, Mechanism, X, Y, Z
 from sim_core.mechanism.quantities import Vector3, value_of
 
-N_INERTIA = 10  # mass, first moment of mass (3), inertia xx, xy, yy, xz, yz, zz about the link's origin
+N_INERTIA = 13  # first moment of mass (3), inertia (9) about the link's origin, mass
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Links:
 
     @property
     def poses(self) -> np.ndarray:
-        """Constant poses (n, 12): the position, then the rotation, row by row."""
-        return np.array([np.concatenate([link.p, link.R.ravel()]) for link in self.links])
+        """Constant poses (n, 12): the position, then the rotation, column by column."""
+        return np.array([np.concatenate([link.p, link.R.T.ravel()]) for link in self.links])
 
 
 def links_of(mechanism: Mechanism) -> Links:
@@ -119,10 +119,10 @@ def _axes(axis: Vector3) -> np.ndarray:
 
 
 def inertias_of(links: Links, symbols: Symbols) -> list[ca.SX]:
-    """The ten numbers of each link's inertia about its origin; expressions of the parameters p if tunable."""
+    """The numbers of each link's inertia about its origin; expressions of the parameters p if tunable."""
     m, c, I, p, R = ca.SX.sym("m"), ca.SX.sym("c", 3), ca.SX.sym("I", 6), ca.SX.sym("p", 3), ca.SX.sym("R", 3, 3)
     xx, yy, zz, xy, xz, yz = ca.vertsplit(I)
-    about, offset = symmetric(ca.vertcat(xx, xy, yy, xz, yz, zz)), ca.skew(c)
+    about, offset = ca.blockcat([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]), ca.skew(c)
     moved = Inertia(m, m * c, about - m * (offset @ offset)).expressed_in(p, R)
     inertia = ca.Function("inertia", [m, c, I, p, R], [ca.vertcat(*packed(moved))])
     found = list[ca.SX]()
@@ -139,21 +139,15 @@ def inertias_of(links: Links, symbols: Symbols) -> list[ca.SX]:
 
 
 def packed(inertia: Inertia) -> list[ca.SX]:
-    """The ten numbers of an inertia, in the order of N_INERTIA."""
-    return [ca.SX(inertia.m), inertia.h, lower(inertia.I)]
+    """The numbers of an inertia, in the order of N_INERTIA."""
+    return [inertia.h, ca.vec(inertia.I), ca.SX(inertia.m)]
 
 
 def unpacked(numbers: ca.SX) -> Inertia:
-    """The inertia with the given ten numbers, in the order of N_INERTIA."""
-    return Inertia(numbers[0], numbers[1:4], symmetric(numbers[4:10]))
+    """The inertia with the given numbers, in the order of N_INERTIA."""
+    return Inertia(numbers[12], numbers[:3], ca.reshape(numbers[3:12], 3, 3))
 
 
-def lower(A: ca.SX) -> ca.SX:
-    """Entries 00, 10, 11, 20, 21, 22 of a symmetric matrix (3, 3)."""
-    return ca.vertcat(*[A[i, j] for i in range(3) for j in range(i + 1)])
-
-
-def symmetric(entries: ca.SX) -> ca.SX:
-    """The symmetric matrix (3, 3) with the entries that `lower` lists."""
-    a, b, c, d, e, f = ca.vertsplit(entries)
-    return ca.vertcat(ca.horzcat(a, b, d), ca.horzcat(b, c, e), ca.horzcat(d, e, f))
+def turned(inertia: Inertia, R: ca.SX) -> Inertia:
+    """The same inertia in other axes, about the same origin; R is the rotation from the present axes to these."""
+    return Inertia(inertia.m, R @ inertia.h, R @ inertia.I @ R.T)

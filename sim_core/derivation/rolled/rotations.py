@@ -23,13 +23,13 @@ from sim_core.mechanism.description import Joint, Mechanism
 class Rotations:
     """Sweeps over the spherical and free joints of a tree; no sweeps if there are none.
 
-    fixed  (number of these joints, 9) rotation of each joint at its unit quaternion, row by row
+    fixed  (number of these joints, 9) rotation of each joint at its unit quaternion, column by column
     """
 
     def __init__(self, mechanism: Mechanism, links: Links) -> None:
         self._mechanism, self._firsts, self._n = mechanism, links.oriented, links.count
         joints = [links.links[first].joint for first in self._firsts]
-        self.fixed = np.array([np.array(joint.rotation, dtype=float).ravel() for joint in joints]).reshape(-1, 9)
+        self.fixed = np.array([np.array(joint.rotation, dtype=float).T.ravel() for joint in joints]).reshape(-1, 9)
         names = mechanism.parameter_names
         self._quaternions = [names.index(joint.orientation_names[0]) for joint in joints]
         self._joints = joints
@@ -49,8 +49,8 @@ class Rotations:
                 {"q": q, "v": v, "p": quaternion},
                 {"fixed": fixed},
                 {"rate": w, "bias": bias},
-                {"B": ca.vec(B.T)},
-                {"turn": ca.vec(R.T)},
+                {"B": ca.vec(B)},
+                {"turn": ca.vec(R)},
             )
         ]
 

@@ -14,10 +14,11 @@ import casadi as ca
 
 from sim_core.derivation.coordinates.articulated import Articulated, Wrench
 from sim_core.derivation.coordinates.recursive import LinkMotion, carried_motion, motion_of_ground, wrench_of
-from sim_core.derivation.rolled.links import N_INERTIA, Links, lower, symmetric, unpacked
+from sim_core.derivation.rolled.links import N_INERTIA, Links, turned, unpacked
 from sim_core.kernels.rolled import Group, Records, Sweep
 from sim_core.mechanism.description import Mechanism
 
+N_ARTICULATED = 27  # numbers of an articulated-body inertia
 ANGLES = 8  # angles whose sines and cosines are computed together
 
 
@@ -148,7 +149,7 @@ class Tree:
         inputs, r, R = self.pose(kind, matrix(R_P))
         axis = R[:, 2]
         motion = carried_motion(_motion(before), r, ca.SX.eye(3), *kind.parts(axis), rate, a)
-        inertia = unpacked(numbers).expressed_in(ca.SX(3, 1), R)
+        inertia = turned(unpacked(numbers), R)
         n, F = wrench_of(inertia, motion, ca.SX(3, 1), ca.SX(3, 1))
         inputs += [
             Slot("R", R_P, of_parent=True),
@@ -158,8 +159,8 @@ class Tree:
             *([Slot("drive", a)] if driven else []),
         ]
         results = [
-            Slot("R", ca.vec(R.T)),
-            Slot("motion", ca.vertcat(motion.w, motion.dw, motion.a, ca.vec(motion.spin.T))),
+            Slot("R", ca.vec(R)),
+            Slot("motion", ca.vertcat(motion.w, motion.dw, motion.a, ca.vec(motion.spin))),
             Slot("axis", axis),
             Slot("reach", r),
             Slot("wrench", ca.vertcat(n, F)),
@@ -178,14 +179,16 @@ class Tree:
 
     def eliminating(self, kind: Kind) -> Step:
         """Step inward: eliminate a joint, and add the link's articulated-body inertia and wrench to its parent's."""
-        axis, r, entries, wrench = (ca.SX.sym(name, size) for name, size in (("s", 3), ("r", 3), ("I", 21), ("f", 6)))
-        before, wrench_P = ca.SX.sym("I_P", 21), ca.SX.sym("f_P", 6)
+        axis, r, entries, wrench = symbols_of(s=3, r=3, I=N_ARTICULATED, f=6)
+        before, wrench_P = ca.SX.sym("I_P", N_ARTICULATED), ca.SX.sym("f_P", 6)
         numbers, effort = ca.SX.sym("numbers", 3), ca.SX.sym("effort")
         own, parts = articulated(entries), kind.parts(axis)
         U = own.times(*parts)
         inverse = 1 / (ca.dot(parts[0], U[0]) + ca.dot(parts[1], U[1]) + numbers[2])
         rest = effort - ca.dot(parts[0], wrench[:3]) - ca.dot(parts[1], wrench[3:])
-        total = articulated(before).plus(own.without(U, inverse).moved(r))
+        V = U[0] + ca.cross(r, U[1]), U[1]
+        # the elimination is last: all else does not wait for the division
+        total = articulated(before).plus(own.moved(r)).without(V, inverse)
         inputs = [
             Slot("numbers", numbers),
             Slot("effort", effort),
@@ -197,17 +200,17 @@ class Tree:
             Slot("wrench", wrench_P, of_parent=True),
         ]
         results = [
-            Slot("U", ca.vertcat(*U)),
+            Slot("V", ca.vertcat(*V)),
             Slot("inverse", inverse),
             Slot("rest", rest),
             Slot("inertia", entries_of(total), of_parent=True),
-            Slot("wrench", _passed_on(wrench, wrench_P, r, U, rest * inverse), of_parent=True),
+            Slot("wrench", _passed_on(wrench, wrench_P, r, V, rest * inverse), of_parent=True),
         ]
         return inputs, results
 
     def solving(self, kind: Kind, right: str) -> Step:
         """Step inward with a known factor: what is left of the right-hand side, array `right`, at a joint."""
-        axis, r, U, wrench = (ca.SX.sym(name, size) for name, size in (("s", 3), ("r", 3), ("U", 6), ("f", 6)))
+        axis, r, V, wrench = symbols_of(s=3, r=3, V=6, f=6)
         inverse, wrench_P, r1 = ca.SX.sym("inverse"), ca.SX.sym("f_P", 6), ca.SX.sym("r1")
         parts = kind.parts(axis)
         rest = r1 - ca.dot(parts[0], wrench[:3]) - ca.dot(parts[1], wrench[3:])
@@ -215,39 +218,44 @@ class Tree:
             Slot(right, r1),
             Slot("axis", axis),
             Slot("reach", r),
-            Slot("U", U),
+            Slot("V", V),
             Slot("inverse", inverse),
             Slot("wrench", wrench),
             Slot("wrench", wrench_P, of_parent=True),
         ]
-        passed = _passed_on(wrench, wrench_P, r, (U[:3], U[3:]), rest * inverse)
+        passed = _passed_on(wrench, wrench_P, r, (V[:3], V[3:]), rest * inverse)
         return inputs, [Slot("rest", rest), Slot("wrench", passed, of_parent=True)]
 
     def accelerating(self, kind: Kind) -> Step:
         """Step outward: acceleration x of a joint, and the part of the link's acceleration that comes from x."""
-        axis, r, U, gained = (ca.SX.sym(name, size) for name, size in (("s", 3), ("r", 3), ("U", 6), ("gain", 6)))
+        axis, r, V, gained = symbols_of(s=3, r=3, V=6, gain=6)
         inverse, rest = ca.SX.sym("inverse"), ca.SX.sym("rest")
         parts = kind.parts(axis)
-        w, v = gained[:3], gained[3:] + ca.cross(gained[:3], r)
-        x = (rest - ca.dot(U[:3], w) - ca.dot(U[3:], v)) * inverse
+        w, v, over = gained[:3], gained[3:], V * inverse
+        x = rest * inverse - (ca.dot(over[:3], w) + ca.dot(over[3:], v))
         inputs = [
             Slot("axis", axis),
             Slot("reach", r),
-            Slot("U", U),
+            Slot("V", V),
             Slot("inverse", inverse),
             Slot("rest", rest),
             Slot("gain", gained, of_parent=True),
         ]
-        return inputs, [Slot("gain", ca.vertcat(w + parts[0] * x, v + parts[1] * x)), Slot("x", x)]
+        return inputs, [Slot("gain", ca.vertcat(w + parts[0] * x, v + ca.cross(w, r) + parts[1] * x)), Slot("x", x)]
 
     def loading(self, kind: Kind) -> Step:
         """Step inward: effort that a joint needs for the links' wrenches, and the wrench on the link's parent."""
-        axis, r, wrench, wrench_P = (ca.SX.sym(name, size) for name, size in (("s", 3), ("r", 3), ("f", 6), ("f_P", 6)))
+        axis, r, wrench, wrench_P = symbols_of(s=3, r=3, f=6, f_P=6)
         parts = kind.parts(axis)
         needed = ca.dot(parts[0], wrench[:3]) + ca.dot(parts[1], wrench[3:])
         passed = ca.vertcat(wrench_P[:3] + wrench[:3] + ca.cross(r, wrench[3:]), wrench_P[3:] + wrench[3:])
         inputs = [Slot("axis", axis), Slot("reach", r), Slot("wrench", wrench), Slot("wrench", wrench_P, True)]
         return inputs, [Slot("needed", needed), Slot("wrench", passed, of_parent=True)]
+
+
+def symbols_of(**sizes: int) -> list[ca.SX]:
+    """Columns of symbols with these names and sizes."""
+    return [ca.SX.sym(name, size) for name, size in sizes.items()]
 
 
 def function_of(name: str, inputs: Sequence[Slot], results: Sequence[Slot]) -> ca.Function:
@@ -262,15 +270,19 @@ def over(name: str, count: int, inputs: Sequence[Slot], results: Sequence[Slot])
     return Sweep.of(Group(function_of(name, inputs, results), given, targets, count))
 
 
-def _passed_on(wrench: ca.SX, wrench_P: ca.SX, r: ca.SX, U: Wrench, x: ca.SX) -> ca.SX:
-    """Wrench (6,) on the parent after a joint is eliminated, where x is what the joint accelerates by on its own."""
-    n, F = wrench[:3] + U[0] * x, wrench[3:] + U[1] * x
-    return ca.vertcat(wrench_P[:3] + n + ca.cross(r, F), wrench_P[3:] + F)
+def _passed_on(wrench: ca.SX, wrench_P: ca.SX, r: ca.SX, V: Wrench, x: ca.SX) -> ca.SX:
+    """Wrench (6,) on the parent after a joint is eliminated.
+
+    V  product of the articulated-body inertia with the joint's axis, about the parent's origin
+    x  acceleration of the joint if its parent does not accelerate
+    """
+    n, F = wrench[:3] + ca.cross(r, wrench[3:]), wrench[3:]
+    return ca.vertcat(wrench_P[:3] + n + V[0] * x, wrench_P[3:] + F + V[1] * x)
 
 
-def matrix(rows: ca.SX) -> ca.SX:
-    """Matrix (3, 3) from its nine entries, row by row."""
-    return ca.reshape(rows, 3, 3).T
+def matrix(columns: ca.SX) -> ca.SX:
+    """Matrix (3, 3) from its nine entries, column by column."""
+    return ca.reshape(columns, 3, 3)
 
 
 def _motion(numbers: ca.SX) -> LinkMotion:
@@ -279,12 +291,12 @@ def _motion(numbers: ca.SX) -> LinkMotion:
 
 def entries_of(inertia: Articulated) -> ca.SX:
     """The numbers of an articulated-body inertia, in the order of `articulated`."""
-    return ca.vertcat(lower(inertia.A), ca.vec(inertia.B.T), lower(inertia.C))
+    return ca.veccat(inertia.A, inertia.B, inertia.C)
 
 
 def articulated(entries: ca.SX) -> Articulated:
-    """Articulated-body inertia from its 21 different numbers: A (6), B (9, row by row), C (6)."""
-    return Articulated(symmetric(entries[:6]), matrix(entries[6:15]), symmetric(entries[15:]))
+    """Articulated-body inertia from its 27 numbers: the matrices A, B, C, column by column."""
+    return Articulated(matrix(entries[:9]), matrix(entries[9:18]), matrix(entries[18:]))
 
 
 def _runs(of_kind: Sequence[int]) -> list[tuple[int, int, int]]:

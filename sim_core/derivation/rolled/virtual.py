@@ -20,7 +20,7 @@ from sim_core.derivation.rolled.links import Links
 from sim_core.derivation.symbols import Frame, JointMeasure, Motion, column, ground_frame, symbols_for
 from sim_core.mechanism.description import GROUND, Mechanism
 
-FRAME = 18  # numbers of a link's frame: position, rotation (row by row), angular velocity, velocity of the origin
+FRAME = 18  # numbers of a link's frame: position, rotation (column by column), angular velocity, velocity of the origin
 VIRTUAL = 6  # virtual coordinates of a link
 
 
@@ -85,7 +85,7 @@ class Scene:
                 k = self.touched.index(place.link)
                 moved, turned = (self._virtual[VIRTUAL * k + at : VIRTUAL * k + at + 3] for at in (0, 3))
                 frame = self.frames[k]
-                R_WL = (ca.SX.eye(3) + ca.skew(turned)) @ ca.reshape(frame[3:12], 3, 3).T
+                R_WL = (ca.SX.eye(3) + ca.skew(turned)) @ ca.reshape(frame[3:12], 3, 3)
                 R_WB, w = R_WL @ R, frame[12:15]
                 found[name] = _WorldFrame(frame[:3] + moved + R_WL @ p, R_WB, R_WB.T @ w, world=w)
         return found
