@@ -239,7 +239,7 @@ def refusals_of(
     base: BaseParameters,
     rows: Rows,
     estimates: Sequence[Estimate],
-    inertias_fitted: bool,
+    with_inertia: bool,
     refused: Mapping[str, str],
     names: Sequence[str],
 ) -> list[Refusal]:
@@ -260,7 +260,7 @@ def refusals_of(
                 "a force sensor under the base",
             )
         )
-    if not inertias_fitted:
+    if not with_inertia:
         return found
     told = {int(np.flatnonzero(each.direction == 1.0)[0]) for each in estimates}
     for k in range(len(base.columns)):

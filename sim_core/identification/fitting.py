@@ -179,6 +179,7 @@ class _Choice:
     unexplained  {joint: reason}
     weight       of the prior
     inertia      whether inertias are fitted
+    any_inertia  whether inertias were to be fitted, if they gain anything
     extra        {(joint, friction column): relative gain}
     """
 
@@ -193,6 +194,12 @@ class _Choice:
     extra: dict[tuple[int, int], float]
     cutoffs_hz: Array
     errors: frozenset[str]
+    any_inertia: bool
+
+    @property
+    def unrestricted(self) -> Mask:
+        """Unknowns of the corrected model, and the inertias."""
+        return free_unknowns(self.regression, self.together, True, self.written, self.errors)
 
     @property
     def written(self) -> list[tuple[int, int]]:
@@ -269,7 +276,7 @@ class _Fitter:
         extra = _extra_friction(regression, together, weight, gains, self.errors)
         found = apart | more
         return _Choice(
-            rows, regression, known, together, found, unexplained, weight, gains, extra, cutoffs, self.errors
+            rows, regression, known, together, found, unexplained, weight, gains, extra, cutoffs, self.errors, inertia
         )
 
     def _models(self, choice: _Choice) -> tuple[dict[str, Array], Array]:
@@ -383,9 +390,7 @@ class _Fitter:
                 z[name][j] = self._alone(regression, j, has_inertia)
         errors = {name: _errors(rows, each, self.prior) for name, each in z.items()}
         outcome, reason = _outcome(rows, z, choice.together, self.prior)
-        estimates = estimates_of(
-            regression, rows, choice.together, choice.free, models["before"], models["after"], names, constant_sd
-        )
+        estimates = self._estimates(choice, models, constant_sd)
         refused = {names[j]: why for j, why in choice.unexplained.items()}
         before, friction, after = (
             np.einsum("njk,jk->nj", rows.raw, z[name]) for name in ("before", "friction", "after")
@@ -409,11 +414,39 @@ class _Fitter:
             speed_scales=rows.speed_scales,
             scores={names[j]: JointScore(*(float(errors[name][j]) for name in models)) for j in choice.known},
             estimates=tuple(estimates),
-            refusals=tuple(refusals_of(self.regressor, self.plain, rows, estimates, choice.inertia, refused, names)),
+            refusals=tuple(
+                refusals_of(self.regressor, self.plain, rows, estimates, choice.any_inertia, refused, names)
+            ),
             base=self.base,
             prediction=Prediction(rows.time, rows.y, before, friction, after, rows.block),
             rate_hz=rows.rate_hz,
         )
+
+    def _estimates(
+        self, choice: _Choice, models: Mapping[str, Array], constant_sd: Mapping[str, float]
+    ) -> list[Estimate]:
+        """Estimates with intervals. Those of the model are for any inertias, even if the model keeps its own.
+
+        Those of errors of the measurement rely on inertias that are kept.
+        """
+        found = [
+            estimates_of(
+                choice.regression,
+                choice.rows,
+                choice.together,
+                free,
+                models["before"],
+                models["after"],
+                self.joints,
+                constant_sd,
+            )
+            for free in (
+                [choice.free] if choice.inertia or not choice.any_inertia else [choice.unrestricted, choice.free]
+            )
+        ]
+        return [each for each in found[0] if each.kind == "model"] + [
+            each for each in found[-1] if each.kind != "model"
+        ]
 
     def _alone(self, regression: Regression, joint: int, inertia: bool) -> Array:
         """Unknowns (n_b + n_f,) of a joint's rows with parameters of its own."""

@@ -21,6 +21,7 @@ from sim_core.identification.signals import Recorded
 from sim_core.mechanism import JointRelation, Mechanism
 
 LEAVES = ("measured_state", "state")  # topics with joint states, in the order in which they are looked for
+EMULATED = "hardware.py:Hardware"
 IMPORT = "import"  # key of the metadata of an imported recording
 
 
@@ -54,7 +55,7 @@ def read_fit_case(paths: Sequence[Path], robot: str = "") -> FitCase:
     robot  name or file of a robot in place of that of the plan
     Raises StreamError, RecordingError or InvalidRequest with a one-line message for the user.
     """
-    streams, topics, unknown = [], {}, list[str]()
+    streams, topics, unknown, held_s = [], {}, list[str](), list[float]()
     constants: dict[str, float] = {}
     sim: dict[str, Any] = {}
     folders: list[Path] = []
@@ -63,6 +64,7 @@ def read_fit_case(paths: Sequence[Path], robot: str = "") -> FitCase:
         require_no_hole(recording, "fitted: the robot would be blamed for what is missing")
         topic = _topic(recording)
         streams.append(_stream(recording, topic))
+        held_s.append(_held_s(recording, topic))
         topics[str(path)] = topic
         sim = sim or _plan(recording).get("sim", {})
         folders += folders_of(recording.path)
@@ -77,7 +79,10 @@ def read_fit_case(paths: Sequence[Path], robot: str = "") -> FitCase:
     names = _joints(mechanism, streams, paths)
     _require_tree(mechanism, names)
     driven = {actuator.joint for actuator in mechanism.actuators}
-    recordings = tuple(_recorded(stream.only(names), driven, path) for stream, path in zip(streams, paths, strict=True))
+    recordings = tuple(
+        _recorded(stream.only(names), driven, path, each)
+        for stream, path, each in zip(streams, paths, held_s, strict=True)
+    )
     notes = [note for stream in streams for note in stream.notes]
     if held := [joint.name for joint in mechanism.moving_joints if joint.name not in names]:
         notes.append(f"{', '.join(held)}: not recorded, and taken to be at rest at 0")
@@ -115,12 +120,26 @@ def _joints(mechanism: Mechanism, streams: Sequence[Stream], paths: Sequence[Pat
     return tuple(name for name in known if all(name in stream.names for stream in streams))
 
 
-def _recorded(stream: Stream, driven: set[str], path: Path) -> Recorded:
-    """Positions and efforts; the effort of a joint without an actuator is 0."""
+def _held_s(recording: Recording, topic: str) -> float:
+    """Time, s, for which an effort was held before its stamp: the step of a simulated or emulated robot, else 0."""
+    emulated = any(str(node.get("run", "")).endswith(EMULATED) for node in _plan(recording).get("nodes", []))
+    if recording.description is None or not (emulated or topic.rpartition("/")[2] == LEAVES[1]):
+        return 0.0
+    return float(recording.description.step_s)
+
+
+def _recorded(stream: Stream, driven: set[str], path: Path, held_s: float) -> Recorded:
+    """Positions and efforts; the effort of a joint without an actuator is 0.
+
+    An effort that was held for `held_s` before its stamp is that of the middle of this time.
+    """
     if stream.effort is None:
         raise StreamError(f"{path} has no efforts; a fit needs positions and efforts")
     effort = np.array(stream.effort, dtype=float)
     effort[:, [name not in driven for name in stream.names]] = 0.0
+    if held_s:
+        columns = [np.interp(stream.time, stream.time - held_s / 2.0, each) for each in effort.T]
+        effort = np.stack(columns, axis=1)
     return Recorded(stream.time, np.asarray(stream.position, dtype=float), effort)
 
 
