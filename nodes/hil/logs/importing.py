@@ -96,18 +96,20 @@ def import_log(tables: Sequence[Table], columns: Columns, folders: Iterable[Path
     reader = _Reader(tables, clock, note)
     channels: dict[Channel, Floats] = {channel: np.full((len(clock.time), len(names)), np.nan) for channel in CHANNELS}
     modes: dict[str, str] = {}
+    driven = {actuator.joint for actuator in mechanism.actuators}
     for joint, given in columns.joints.items():
         for channel, column in given.named().items():
             place = f"[joints.{joint}] {channel}"
             values = reader.values(column, channel, joints[joint], place)
             channels[channel][:, names.index(joint)] = values
             if channel == "command":
+                if joint not in driven:
+                    raise LogError(f"{place}: joint {joint!r} of robot {columns.robot!r} has no actuator to command")
                 modes[joint] = column.mode
             if channel == "effort":
                 _note_gain(note, joint, column)
     for coupling in columns.couplings:
         _couple(coupling, columns.motors, joints, reader, channels, note)
-    driven = {actuator.joint for actuator in mechanism.actuators}
     for index, name in enumerate(names):
         if name not in driven and np.isnan(channels["effort"][:, index]).all():
             channels["effort"][:, index] = 0.0  # no motor acts there
@@ -312,6 +314,7 @@ def write_recording(log: ImportedLog, description: Description, path: Path, fold
 def _messages(log: ImportedLog) -> Iterator[tuple[str, RobotState | JointCommand]]:
     """Yield (last part of the topic, message), sample by sample, commands before the state."""
     names, commands = list(log.names), 0
+    actuator_of = {actuator.joint: actuator.name for actuator in log.mechanism.actuators}
     position, velocity, effort, values = (log.channels[channel].tolist() for channel in CHANNELS)
     has_velocity = np.isfinite(log.channels["velocity"]).any()
     for row, time in enumerate(log.time.tolist()):
@@ -321,7 +324,7 @@ def _messages(log: ImportedLog) -> Iterator[tuple[str, RobotState | JointCommand
             ]
             if chosen:
                 commands += 1
-                told, to = [values[row][k] for k in chosen], [names[k] for k in chosen]
+                told, to = [values[row][k] for k in chosen], [actuator_of[names[k]] for k in chosen]
                 yield "applied_command", JointCommand(timestamp=time, seq=commands, mode=mode, name=to, value=told)
         rate = velocity[row] if has_velocity else []
         yield (

@@ -171,7 +171,8 @@ def _case_without_states(recording: Recording, measured: str) -> Case:
     sim = _plan(recording).get("sim", {})
     robot = located_if_there(str(sim.get("robot", "")), *folders_of(recording.path))
     source = _source(recording, measured)
-    source = replace(source, stream=_complete(source.stream))
+    applied = f"{measured.rpartition('/')[0]}/applied_command"
+    source = replace(source, stream=_complete(_with_commands(recording, applied, source.stream)))
     try:
         stream = short_predictions(source.stream, msgspec.convert({**sim, "robot": robot}, SimPlan))
     except ValueError as error:
@@ -190,6 +191,31 @@ def _case_without_states(recording: Recording, measured: str) -> Case:
         run=stream.notes,
         starts_measured=True,
     )
+
+
+def _with_commands(recording: Recording, applied: str, stream: Stream) -> Stream:
+    """The stream with commanded efforts for the joints whose efforts were not measured, each until the next command.
+
+    applied  topic of the applied commands
+    """
+    if stream.effort is None or applied not in recording.topics or recording.description is None:
+        return stream
+    commands, effort, notes = recording[applied], stream.effort.copy(), list(stream.notes)
+    for actuator in recording.description.actuators:
+        if actuator.joint not in stream.names or not np.isnan(effort[:, stream.column(actuator.joint)]).all():
+            continue
+        rows = zip(commands["timestamp"], commands["mode"], commands["name"], commands["value"], strict=True)
+        told = [
+            (time, value[list(names).index(actuator.name)])
+            for time, mode, names, value in rows
+            if mode == "effort" and actuator.name in names
+        ]
+        if told:
+            times, values = np.array(told).T
+            place = np.searchsorted(times, stream.time, side="right") - 1
+            effort[:, stream.column(actuator.joint)] = np.where(place >= 0, values[place], np.nan)
+            notes.append(f"the efforts of {actuator.joint} are those that were commanded")
+    return replace(stream, effort=effort, notes=tuple(notes))
 
 
 def _complete(stream: Stream) -> Stream:

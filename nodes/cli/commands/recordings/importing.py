@@ -57,7 +57,7 @@ def import_(
     if (columns is None) == (guess is None):
         raise InputError("give --columns FILE.toml, or --guess ROBOT to write a first one")
     suffix = ".mcap" if guess is None else ".toml"
-    target = Path(log[0].stem + suffix) if output is None else output
+    target = Path(log[0].resolve().stem + suffix) if output is None else output
     _require_new(target, suffix, force)
     try:
         with working("reading"):

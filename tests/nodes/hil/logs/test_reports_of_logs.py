@@ -85,3 +85,23 @@ def test_a_report_on_an_imported_log_names_the_mass_and_friction_that_the_model_
     assert "1 samples without a position, velocity or effort are left out" in verdict.measured.notes
     found = {(hint.kind, hint.of): hint.value for hint in verdict.hints.causes}
     assert found["friction", "arm_2"] == pytest.approx(0.05, rel=0.05)
+
+
+def test_commanded_efforts_stand_in_for_those_that_were_not_measured(tmp_path: Path) -> None:
+    measured = swing()
+    assert measured.effort is not None
+    lines = ['robot = "ricmonk"', "[time]", 'column = "t"']
+    columns = {"t": measured.time}
+    for k, name in enumerate(NAMES):
+        columns |= {f"q{k}": measured.position[:, k], f"e{k}": measured.effort[:, k]}
+        lines += [f"[joints.{name}]", f'position = "q{k}"', *([f'command = "e{k}"'] if k else [])]
+    (tmp_path / "columns.toml").write_text("\n".join(lines))
+    log = import_log([Table("log", columns)], read_columns(tmp_path / "columns.toml"))
+    write_recording(log, describe(log.mechanism, 1e-3, (), ""), tmp_path / "log.mcap")
+    case = read_case(tmp_path / "log.mcap", None)
+    np.testing.assert_array_equal(case.measured.stream.effort, measured.effort)
+    notes = " ".join(case.measured.stream.notes)
+    assert "the efforts of tail are those that were commanded" in notes
+    assert "velocities are derivatives of the positions" in notes
+    off = case.predicted.stream.position - case.measured.stream.position
+    assert np.abs(off).max() < 0.05
