@@ -129,4 +129,4 @@ def difference(before: Sweep, now: Sweep) -> str:
             return f"with {what} {value:g}"
     if before.arguments != now.arguments or before.sets != now.sets:
         return f"with {' '.join([*before.arguments, *(f'--set {each}' for each in before.sets)]) or 'no --set'}"
-    return "of an earlier content of the launch file"
+    return "of an earlier content of the launch file, or of another version of armswing"
