@@ -28,6 +28,7 @@ BENCHMARKS = (
     "dynamics",
     "engines",
     "derivatives",
+    "identification",
     "any_robot",
     "size",
     "steppers",
@@ -61,7 +62,7 @@ QUICK: dict[str, float] = {  # values of a benchmark's constants, where it has t
     **{"STEPS": 20, "TURN_STEPS": 20, "STEPS_BY_SCIPY": 2, "SYSTEM_STEPS": 5, "TURN_US": 50.0, "MESSAGES": 600},
     **{"LOCKSTEP_STEPS": 200, "COMPOSED_STEPS": 200, "SECONDS": 0.5, "FILL_S": 0.5, "YARDSTICK_S": 0.1},
     **{"PAIRS": 1, "PLAIN": 1, "SETTLE_S": 0.5, "MINUTES": 0.05, "SPOTS": 2},
-    **{"CELLS": 24, "CHECKED": 8, "SEARCHES": 0.05},
+    **{"CELLS": 24, "CHECKED": 8, "SEARCHES": 0.05, "MOTION_S": 8.0, "PLANTED_RUNS": 1},
 }
 PROGRAM = """
 import importlib, json, sys
