@@ -12,24 +12,38 @@ and of the model before with fitted friction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sim_core.errors import InvalidRequest
-from sim_core.identification.base_parameters import BaseParameters, base_parameters
+from sim_core.identification.base_parameters import base_parameters
 from sim_core.identification.calibration import ERRORS, Reference, with_zeros
 from sim_core.identification.consistency import consistent_minimum
-from sim_core.identification.design import HELD_OUT, N_FRICTION, Rows, Split, rows_of, sums_of
-from sim_core.identification.estimates import Estimate, Refusal, estimates_of, refusals_of
-from sim_core.identification.friction import CALIBRATION, COLUMNS, NAMED, WRITTEN
+from sim_core.identification.design import HELD_OUT, N_FRICTION, Rows, Split, rows_of
+from sim_core.identification.estimates import Estimate, estimates_of, refusals_of
+from sim_core.identification.friction import COLUMNS, WRITTEN
 from sim_core.identification.inertial_parameters import nearest_consistent
-from sim_core.identification.intervals import factor_with_sd
-from sim_core.identification.regression import Mask, Prior, Regression, gain, is_gain
+from sim_core.identification.regression import Mask, Prior, Regression, is_gain
 from sim_core.identification.regressor import Regressor
+from sim_core.identification.result import FitResult, JointScore, Prediction, held_out_errors, outcome_of
 from sim_core.identification.rigid_tree import rigid_tree
+from sim_core.identification.selection import (
+    EXPLAINED,
+    FIRST_WEIGHT,
+    free_unknowns,
+    further_friction,
+    is_without_motor,
+    joints_of_another_size,
+    lowest_within_chance,
+    regression_of,
+    reweighted,
+    unexplained_joints,
+    variances_of,
+    without_contradictions,
+)
 from sim_core.identification.signals import Recorded, sampled
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.quantities import value_of
@@ -37,102 +51,14 @@ from sim_core.mechanism.quantities import value_of
 Array = np.ndarray[Any, np.dtype[np.float64]]
 CUTOFFS_HZ = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0)
 PRIOR_WEIGHTS = tuple(10.0**power for power in range(-2, 6))
-FIRST_WEIGHT = 1.0  # of the prior, before the choice by cross-validation
 LEAST_RADIUS = 0.01  # m: smallest radius of gyration per axis that the prior gives to a link
-APART_GAIN = 0.05  # least relative gain of all other joints for which a joint is fitted apart
-EXPLAINED = 0.6  # mean squared error over variance, above which a joint's efforts are not explained at all
 LEAST_MOVING_S = 2.0
 PASSES = 3  # of a fit with errors of the measurement, which are linear about the model of the pass before
-FACTOR = (
-    4.0  # between the sizes of the model's efforts in a joint and in the median joint, for which it is fitted apart
-)
-CUTOFF_LOSS = 0.01  # relative mean squared error per joint that a lower cutoff may cost
 CUTOFF_GAIN = 0.1  # relative gain of a joint's error, from which on it has a cutoff of its own
-FRICTION_GAIN, FRICTION_T = 0.03, 3.0  # relative gain and its t-value, from which on an extra friction column is used
 
 
 class NothingToFitError(ValueError):
     """Raised if nothing can be fitted, with a one-line reason."""
-
-
-@dataclass(frozen=True)
-class JointScore:
-    """Errors on the held-out part: rms of measured minus predicted effort over the standard deviation of the measured.
-
-    For a joint without motor, over that of the terms that cancel in the model before.
-
-    before    of the model as it was
-    friction  of the model as it was, with fitted friction
-    after     of the corrected model
-    free      of the fit without the condition that inertias are consistent
-    """
-
-    before: float
-    friction: float
-    after: float
-    free: float
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Efforts of the joints at n instants, (n, n_q) each, and whether an instant was held out, moving or neither."""
-
-    time: Array
-    measured: Array
-    before: Array
-    friction: Array
-    after: Array
-    block: Array
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """Result of `fit`.
-
-    joints, links    names of the measured joints and of the links
-    fitted           joints whose efforts determine the common inertias
-    apart            {joint: reason}: joints whose efforts have parameters of their own
-    refused          {joint: reason}: joints whose efforts are not explained by their motion
-    outcome          "better", "not better" or "not certain": error of the corrected model on the held-out part
-    reason           one line about the outcome
-    inertias_fitted  whether the inertias were changed; otherwise only friction was
-    cutoffs_hz       (n_q,) of the filter
-    prior_weight     weight of the prior of the inertias
-    extra            {(joint, column): relative gain} of further friction that improves the prediction. Only the columns
-                     of `friction.WRITTEN` are part of the corrected model
-    pi_before, pi    (n_pi,) inertial parameters of the model before and of the corrected one, consistent
-    friction_before  (n_q, n_f) coefficients of `friction.COLUMNS`
-    friction         the same after the fit
-    speed_scales     (n_q,), which set the speeds of the smooth Coulomb and Stribeck friction
-    scores           {joint: JointScore}
-    estimates        of the combinations that the motion determines, with intervals
-    refusals         what cannot be known from this recording
-    base             the base parameters
-    prediction       efforts for plots
-    """
-
-    joints: tuple[str, ...]
-    links: tuple[str, ...]
-    fitted: tuple[str, ...]
-    apart: Mapping[str, str]
-    refused: Mapping[str, str]
-    outcome: str
-    reason: str
-    inertias_fitted: bool
-    cutoffs_hz: Array
-    prior_weight: float
-    extra: Mapping[tuple[str, str], float]
-    pi_before: Array
-    pi: Array
-    friction_before: Array
-    friction: Array
-    speed_scales: Array
-    scores: Mapping[str, JointScore]
-    estimates: tuple[Estimate, ...]
-    refusals: tuple[Refusal, ...]
-    base: BaseParameters
-    prediction: Prediction
-    rate_hz: float
 
 
 def fit(
@@ -259,21 +185,21 @@ class _Fitter:
 
     def _choice(self, rows: Rows, cutoffs: Array, inertia: bool, unit_unknown: Sequence[str]) -> _Choice:
         """Which joints are fitted together, and with which prior and friction, by cross-validation."""
-        regression = _regression_of(self.prior, rows, self.split.blocks)
+        regression = regression_of(self.prior, rows, self.split.blocks)
         self._require_motion(rows)
         known = [j for j in range(len(self.joints)) if regression.raw.count[:, j].all()]
         if not known:
             raise NothingToFitError("no joint has efforts in every part of the motion")
-        unexplained = _unexplained(rows, regression, known)
+        unexplained = unexplained_joints(rows, regression, known)
         apart = {j: "its unit is unknown" for j in known if self.joints[j] in unit_unknown}
         left = [j for j in known if j not in apart | unexplained]
-        apart |= _of_another_size(self.regressor, rows, regression, left)
-        together, more = _contradicting(rows, regression, [j for j in left if j not in apart], self.errors)
-        if all(_without_motor(rows, j) for j in together):
+        apart |= joints_of_another_size(self.regressor, rows, regression, left)
+        together, more = without_contradictions(rows, regression, [j for j in left if j not in apart], self.errors)
+        if all(is_without_motor(rows, j) for j in together):
             raise NothingToFitError("no joint has efforts that gravity, inertia and friction explain")
-        regression = _reweighted(regression, together, self.errors)
+        regression = reweighted(regression, together, self.errors)
         weight, gains = self._weight(regression, together, inertia)
-        extra = _extra_friction(regression, together, weight, gains, self.errors)
+        extra = further_friction(regression, together, weight, gains, self.errors)
         found = apart | more
         return _Choice(
             rows, regression, known, together, found, unexplained, weight, gains, extra, cutoffs, self.errors, inertia
@@ -303,17 +229,17 @@ class _Fitter:
         prior = Prior.of(self.prior.pi[: self.n_pi], self.plain)
         for cutoff in candidates:
             rows = self._rows(np.full(n_q, cutoff))
-            regression = _regression_of(prior, rows, self.split.blocks)
-            error, variance = np.ones((self.split.blocks, n_q)), _variances(rows, prior)
+            regression = regression_of(prior, rows, self.split.blocks)
+            error, variance = np.ones((self.split.blocks, n_q)), variances_of(rows, prior)
             for j in range(n_q):
-                if regression.raw.count[:, j].all() and not _without_motor(rows, j):
+                if regression.raw.count[:, j].all() and not is_without_motor(rows, j):
                     alone = regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j]
                     error[:, j] = alone / variance[j]
             errors.append(error)
         logarithms = np.log(np.array(errors))  # (candidates, blocks, n_q)
         each = logarithms.mean(axis=1)
         explained = np.exp(each.min(axis=0)) < EXPLAINED
-        common = _lowest_within_chance(logarithms[:, :, explained])
+        common = lowest_within_chance(logarithms[:, :, explained])
         found = np.full(n_q, candidates[common])
         for j, own in enumerate(np.argmin(each, axis=0)):
             if is_gain(errors[common][:, j], errors[own][:, j], least=CUTOFF_GAIN):
@@ -388,8 +314,8 @@ class _Fitter:
         for j in sorted(choice.apart | choice.unexplained):
             for name, has_inertia in (("friction", False), ("after", True), ("free", True)):
                 z[name][j] = self._alone(regression, j, has_inertia)
-        errors = {name: _errors(rows, each, self.prior) for name, each in z.items()}
-        outcome, reason = _outcome(rows, z, choice.together, self.prior)
+        errors = {name: held_out_errors(rows, each, self.prior) for name, each in z.items()}
+        outcome, reason = outcome_of(rows, z, choice.together, self.prior)
         estimates = self._estimates(choice, models, constant_sd)
         refused = {names[j]: why for j, why in choice.unexplained.items()}
         before, friction, after = (
@@ -452,190 +378,6 @@ class _Fitter:
         """Unknowns (n_b + n_f,) of a joint's rows with parameters of its own."""
         x = regression.solve([joint], FIRST_WEIGHT, regression.free([joint], inertia))
         return np.asarray(regression.rows(x)[joint])
-
-
-def free_unknowns(
-    regression: Regression, joints: list[int], inertia: bool, extra: Iterable[tuple[int, int]], errors: frozenset[str]
-) -> Mask:
-    """(n_x,) which unknowns are fitted, errors of the measurement of the joints included."""
-    more = [(j, COLUMNS.index(name)) for j in joints for name in CALIBRATION if name in errors]
-    return regression.free(joints, inertia, [*extra, *more], zeros="zero" in errors)
-
-
-def _regression_of(prior: Prior, rows: Rows, blocks: int) -> Regression:
-    fitted = sums_of(rows.filtered, rows.y_filtered, rows.block, blocks)
-    raw = sums_of(rows.raw, rows.y, rows.block, blocks)
-    return Regression(prior, fitted, raw, 1.0 / _variances(rows, prior))
-
-
-def _variances(rows: Rows, prior: Prior) -> Array:
-    """Variances (n_q,) of the efforts in the part that is fitted, see `_spread`."""
-    fitted = rows.block >= 0
-    return _spread(rows.y[fitted], rows.raw[fitted], prior)
-
-
-def _spread(y: Array, raw: Array, prior: Prior) -> Array:
-    """Variances (n_q,) of efforts y (n, n_q); 1 for a joint without efforts.
-
-    For a joint without motor, whose effort is 0, the sum of the variances of the terms that cancel in the model.
-    """
-    found = np.ones(y.shape[1])
-    for j, efforts in enumerate(y.T):
-        known = np.isfinite(efforts)
-        variance = float(np.var(efforts[known])) if known.any() else 1.0
-        terms = raw[known, j, : len(prior.beta)] * prior.beta
-        found[j] = variance or float(np.var(terms, axis=0).sum()) or 1.0
-    return found
-
-
-def _without_motor(rows: Rows, joint: int) -> bool:
-    """Whether the joint's effort is 0 wherever it is known. Its row, fitted alone, has no scale."""
-    return not np.nan_to_num(rows.y[:, joint]).any()
-
-
-def _reweighted(regression: Regression, joints: list[int], errors: frozenset[str]) -> Regression:
-    """The regression with the reciprocal variances of the residuals of a first fit as weights."""
-    error = regression.validated(joints, FIRST_WEIGHT, free_unknowns(regression, joints, True, (), errors)).mean(axis=0)
-    weights = regression.weights.copy()
-    weights[joints] = 1.0 / error[joints]
-    return Regression(regression.prior, regression.fitted, regression.raw, weights)
-
-
-def _lowest_within_chance(errors: Array) -> int:
-    """First candidate whose mean error exceeds the least by at most CUTOFF_LOSS, and by chance only.
-
-    errors  (candidates, blocks, joints) logarithms of mean squared errors
-    """
-    whole = errors.sum(axis=2)
-    excess = whole - whole[np.argmin(whole.mean(axis=1))]
-    chance = np.std(excess, axis=1, ddof=1) / np.sqrt(errors.shape[1])
-    return int(np.flatnonzero(excess.mean(axis=1) <= np.minimum(chance, CUTOFF_LOSS * errors.shape[2]))[0])
-
-
-def _unexplained(rows: Rows, regression: Regression, joints: list[int]) -> dict[int, str]:
-    """{joint: reason} of joints whose efforts not even parameters of their own explain."""
-    found, variance = {}, _variances(rows, regression.prior)
-    for j in joints:
-        if _without_motor(rows, j):
-            continue
-        share = regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j].mean() / variance[j]
-        if share > EXPLAINED:
-            found[j] = (
-                "gravity, inertia and friction do not explain its efforts: of their variance, "
-                f"{100.0 * share:.0f} % remain in blocks that were not fitted"
-            )
-    return found
-
-
-def _of_another_size(regressor: Regressor, rows: Rows, regression: Regression, joints: list[int]) -> dict[int, str]:
-    """{joint: reason} of joints in whose efforts the model's gravity has another size than in the others'.
-
-    The factor of the model's gravity is fitted beside inertia and friction. A joint is named if its interval is beyond
-    FACTOR times the median of all joints, or beyond its reciprocal.
-    """
-    at = rows.block >= 0
-    n_b = regression.n_b - regression.prior.n_zero
-    beta = regression.prior.beta[:n_b]
-    rest = np.zeros_like(rows.q[at])
-    gravity = regressor(rows.q[at], rest, rest, regression.prior.base.columns[:n_b]) @ beta
-    factors: dict[int, tuple[float, float]] = {}
-    for j in joints:
-        weight = gravity[:, j]
-        if np.abs(weight).max() <= 1e-9 * max(np.abs(gravity).max(), 1e-300) or _without_motor(rows, j):
-            continue
-        inertia = rows.raw[at, j, :n_b] @ beta - weight
-        friction = rows.raw[at, j, regression.n_b : regression.n_b + COLUMNS.index("offset")]
-        columns = np.column_stack([weight, inertia, friction])
-        known = np.isfinite(rows.y[at, j])
-        factors[j] = factor_with_sd(columns[known], rows.y[at, j][known])
-    median = float(np.median([factor for factor, _ in factors.values()])) if len(factors) > 2 else 0.0
-    found = {}
-    for j, (factor, sd) in factors.items():
-        if median > 0.0 and (factor + 2.0 * sd < median / FACTOR or factor - 2.0 * sd > median * FACTOR):
-            found[j] = (
-                f"its efforts contain {factor:.2g} times the gravity of the model, those of the other joints about "
-                f"{median:.2g} times; check its unit and motor constant"
-            )
-    return found
-
-
-def _contradicting(
-    rows: Rows, regression: Regression, joints: list[int], errors: frozenset[str]
-) -> tuple[list[int], dict[int, str]]:
-    """(joints to fit together, {joint: reason} of the others).
-
-    A joint is fitted apart if all other joints are predicted better without it, beyond chance.
-    """
-    apart: dict[int, str] = {}
-    scaled = regression.weights.copy()
-    for j in (j for j in joints if not _without_motor(rows, j)):
-        scaled[j] = (
-            1.0 / regression.validated([j], FIRST_WEIGHT, free_unknowns(regression, [j], True, (), errors))[:, j].mean()
-        )
-    regression = Regression(regression.prior, regression.fitted, regression.raw, scaled)
-    while len(joints) > 2:
-        with_all = regression.validated(joints, FIRST_WEIGHT, free_unknowns(regression, joints, True, (), errors))
-        best, share = -1, APART_GAIN
-        for j in joints:
-            others = [k for k in joints if k != j]
-            without = regression.validated(others, FIRST_WEIGHT, free_unknowns(regression, others, True, (), errors))
-            before, after = (each[:, others] @ scaled[others] for each in (with_all, without))
-            if is_gain(before, after, least=share, t=FRICTION_T):
-                best, share = j, gain(before, after)[0]
-        if best < 0:
-            break
-        joints = [k for k in joints if k != best]
-        apart[best] = (
-            f"its efforts contradict those of the other joints, whose mean squared error is {100.0 * share:.0f} % "
-            "smaller without it; check its unit and motor constant"
-        )
-    return joints, apart
-
-
-def _extra_friction(
-    regression: Regression, joints: list[int], weight: float, inertia: bool, errors: frozenset[str]
-) -> dict[tuple[int, int], float]:
-    """{(joint, column): relative gain} of further friction that improves the prediction of its joint beyond chance."""
-    extra: dict[tuple[int, int], float] = {}
-    now = regression.validated(joints, weight, free_unknowns(regression, joints, inertia, (), errors))
-    for j in joints:
-        for name in (*WRITTEN, *NAMED):
-            column = COLUMNS.index(name)
-            free = free_unknowns(regression, joints, inertia, [*extra, (j, column)], errors)
-            then = regression.validated(joints, weight, free)
-            if is_gain(now[:, j], then[:, j], least=FRICTION_GAIN, t=FRICTION_T):
-                extra[j, column] = gain(now[:, j], then[:, j])[0]
-                now = then
-    return extra
-
-
-def _errors(rows: Rows, z: Array, prior: Prior) -> Array:
-    """Rms error over standard deviation (n_q,) of the efforts in the held-out part."""
-    at = rows.block == HELD_OUT
-    y = rows.y[at]
-    error = y - np.einsum("njk,jk->nj", rows.raw[at], z)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.sqrt(np.nanmean(error**2, axis=0) / _spread(y, rows.raw[at], prior)))
-
-
-def _outcome(rows: Rows, z: Mapping[str, Array], joints: list[int], prior: Prior) -> tuple[str, str]:
-    """("better", "not better" or "not certain", reason), from the held-out part in blocks."""
-    at = np.flatnonzero(rows.block == HELD_OUT)
-    y, A = rows.y[at], rows.raw[at]
-    scale = _spread(y, A, prior)
-    errors = {name: (y - np.einsum("njk,jk->nj", A, z[name])) ** 2 / scale for name in ("before", "after")}
-    per_block = {
-        name: np.array([np.nanmean(part[:, joints]) for part in np.array_split(each, 8)])
-        for name, each in errors.items()
-    }
-    share, t = gain(per_block["before"], per_block["after"])
-    rms = {name: float(np.sqrt(np.mean(each))) for name, each in per_block.items()}
-    text = (
-        f"error on the held-out part {rms['after']:.3g} of the efforts' standard deviation, before {rms['before']:.3g}"
-    )
-    if share <= 0.0:
-        return "not better", text
-    return ("better" if t >= 2.0 else "not certain"), text
 
 
 def _consistent(pi: Array) -> Array:

@@ -12,11 +12,12 @@ from robots.registry import build
 from sim_core.errors import InvalidRequest
 from sim_core.identification.consistency import consistent_minimum
 from sim_core.identification.estimates import surely_not_zero
-from sim_core.identification.fitting import FitResult, NothingToFitError, fit
+from sim_core.identification.fitting import NothingToFitError, fit
 from sim_core.identification.friction import COLUMNS
 from sim_core.identification.inertial_parameters import about_origin, is_consistent
 from sim_core.identification.intervals import autoregressive, correlated_sum
 from sim_core.identification.regressor import Regressor
+from sim_core.identification.result import FitResult
 from sim_core.identification.rigid_tree import rigid_tree
 from sim_core.identification.signals import Recorded, low_pass, sampled
 from sim_core.mechanism import Mechanism

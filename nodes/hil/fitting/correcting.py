@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from robots.corrections import BodyCorrection, Corrections, JointCorrection
-from sim_core.identification.fitting import FitResult
 from sim_core.identification.friction import COLUMNS, SMOOTHING, STRIBECK
 from sim_core.identification.inertial_parameters import ENTRIES, about_center, about_origin, is_consistent
+from sim_core.identification.result import FitResult
 from sim_core.mechanism import Mechanism
 from sim_core.mechanism.inertias import held_together, inertia_matrix
 from sim_core.mechanism.quantities import value_of

@@ -13,7 +13,7 @@ from nodes.research.pages.templates import template
 from robots.corrections import Corrections, corrections_text, with_corrections
 from robots.export import export
 from sim_core.errors import InvalidRequest
-from sim_core.identification.fitting import FitResult
+from sim_core.identification.result import FitResult
 from sim_core.mechanism import Mechanism
 
 VERDICT, CORRECTED = "verdict.json", "corrections.toml"

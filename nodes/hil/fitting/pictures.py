@@ -9,7 +9,7 @@ import numpy as np
 
 from nodes.research.pages.style import BLUE, DASHED, GREEN, INK, MUTED, VERMILION, settings
 from sim_core.identification.design import HELD_OUT
-from sim_core.identification.fitting import FitResult
+from sim_core.identification.result import FitResult
 
 MOST_POINTS = 3000
 DPI = 110

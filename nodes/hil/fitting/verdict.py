@@ -6,8 +6,8 @@ import msgspec
 
 from nodes.hil.fitting.reading import FitCase
 from sim_core.identification.estimates import surely_not_zero
-from sim_core.identification.fitting import FitResult
 from sim_core.identification.friction import FRICTION
+from sim_core.identification.result import FitResult
 from sim_core.mechanism import Mechanism
 
 KIND = "armswing hil fit"
