@@ -196,7 +196,10 @@ class _Fitter:
         apart |= joints_of_another_size(self.regressor, rows, regression, left)
         together, more = without_contradictions(rows, regression, [j for j in left if j not in apart], self.errors)
         if all(is_without_motor(rows, j) for j in together):
-            raise NothingToFitError("no joint has efforts that gravity, inertia and friction explain")
+            why = "; ".join(f"{self.joints[j]}: {text}" for j, text in unexplained.items())
+            raise NothingToFitError(
+                "no joint has efforts that gravity, inertia and friction explain" + (why and f"; {why}")
+            )
         regression = reweighted(regression, together, self.errors)
         weight, gains = self._weight(regression, together, inertia)
         extra = further_friction(regression, together, weight, gains, self.errors)

@@ -129,14 +129,15 @@ def _held_s(recording: Recording, topic: str) -> float:
 
 
 def _recorded(stream: Stream, driven: set[str], path: Path, held_s: float) -> Recorded:
-    """Positions and efforts; the effort of a joint without an actuator is 0.
+    """Positions and efforts; a joint without an actuator and without recorded efforts has the effort 0.
 
     An effort that was held for `held_s` before its stamp is that of the middle of this time.
     """
     if stream.effort is None:
         raise StreamError(f"{path} has no efforts; a fit needs positions and efforts")
     effort = np.array(stream.effort, dtype=float)
-    effort[:, [name not in driven for name in stream.names]] = 0.0
+    passive = [name not in driven for name in stream.names] & np.isnan(effort).all(axis=0)
+    effort[:, passive] = 0.0
     if held_s:
         columns = [np.interp(stream.time, stream.time - held_s / 2.0, each) for each in effort.T]
         effort = np.stack(columns, axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from nodes.cli.application import run
 from nodes.framework.messages import RobotState
 from nodes.framework.recording.writer import RecordingWriter
+from nodes.hil.fitting import reading
 from robots.corrections import read_corrections
 from robots.registry import build
 from sim_core.errors import InvalidRequest, UnknownName
@@ -178,3 +180,13 @@ def test_corrections_name_a_body_that_the_robot_does_not_have_and_a_wrong_key() 
         build(ROBOT, corrections="wrong.toml")
     with pytest.raises(InvalidRequest, match="No such file"):
         build(ROBOT, corrections="nothing.toml")
+
+
+def test_measured_efforts_count_also_where_the_model_has_no_actuator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_recording(Path("measured.mcap"))
+    mechanism = build(ROBOT)
+    monkeypatch.setattr(reading, "build", lambda *_, **__: dataclasses.replace(mechanism, actuators=()))
+    case = reading.read_fit_case([Path("measured.mcap")])
+    assert np.std(case.recordings[0].effort, axis=0).min() > 0.1
