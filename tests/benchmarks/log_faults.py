@@ -94,7 +94,7 @@ def faults(s: LogSamples) -> Iterator[Fault]:
     yield "velocities exchanged", replace(s, velocity=swapped(velocity, two, three)), crossed
     whole = [swapped(each, two, four) for each in (position, velocity, effort)]
     joints = replace(s, position=whole[0], velocity=whole[1], effort=whole[2])
-    yield "joints exchanged", joints, {"exchanged joints", "sign of effort"}
+    yield "joints exchanged", joints, {"exchanged joints"}
     degrees = replace(s, position=np.degrees(position), velocity=np.degrees(velocity))
     yield "degrees", degrees, {"degrees"}
     yield "gap", without(False), {"gap"}

@@ -34,7 +34,7 @@ BETTER = 0.6  # ratio of the errors, for an exchange
 LAGS_S = np.arange(-0.08, 0.1301, 0.01)  # longer ones are ambiguous in a motion with a period
 LATE_S = 0.015
 SHARPER = 0.98  # error with a shift over the error without, for a late effort
-ZERO = 0.1  # rad or m
+ZERO, MOST_ZERO = 0.1, 1.0  # rad or m; a larger one is another fault
 STEP = 1e-4  # rad or m, for derivatives with respect to positions
 ZERO_GAIN = 0.1  # least relative gain of the fit by a zero error
 KNOWN_SD = 0.25  # largest standard deviation of a factor that is compared
@@ -110,41 +110,54 @@ class ModelChecks:
         return _basis(np.concatenate([Y[:, used], _friction(rows, joint)], axis=1))
 
     def _exchanged(self, rows: _Rows, known: list[int]) -> Iterator[LogFinding]:
-        """Pairs of joints whose efforts, or all of whose channels, fit better when they are exchanged."""
-        own = {k: self._own(rows, k) for k in known}
-        error = {(i, j): _left(own[i], rows.effort[:, j]) for i in known for j in known}
-        for i in known:
-            for j in (each for each in known if each > i):
-                straight, crossed = error[i, i] + error[j, j], error[i, j] + error[j, i]
-                if crossed < BETTER * straight and max(error[i, j], error[j, i]) < 1.0 - 0.5 * EXPLAINED:
-                    both = f"{self.names[i]}, {self.names[j]}"
-                    text = f"{both}: the efforts of these joints are exchanged: each fits the motion of the other"
-                    yield LogFinding(
-                        kind="exchanged efforts", joint=both, value=crossed / straight, text=text, refuses=True
-                    )
-                    return
-        yield from self._exchanged_joints(rows, known)
+        """The pair of joints whose efforts, or all of whose channels, fit better when they are exchanged.
 
-    def _exchanged_joints(self, rows: _Rows, known: list[int]) -> Iterator[LogFinding]:
-        """The pair of joints whose whole channels are exchanged, by the error of the model with friction."""
-        straight = self._errors(rows)
-        best: tuple[float, int, int] | None = None
-        for i in known:
-            for j in (each for each in known if each > i):
-                order = list(range(len(self.names)))
-                order[i], order[j] = j, i
-                if min(straight[i], straight[j]) < UNLIKE or not self._within_limits(order):
-                    continue
-                columns = [self._order[k] for k in order]
-                other = self._rows(self.samples.position[:, columns], self.samples.effort[:, columns])
-                assert other is not None
-                ratio = float(sum(self._errors(other)[k] for k in known) / sum(straight[k] for k in known))
-                if best is None or ratio < best[0]:
-                    best = ratio, i, j
-        if best is not None and best[0] < BETTER:
-            both = f"{self.names[best[1]]}, {self.names[best[2]]}"
-            text = f"{both}: the channels of these joints are exchanged: the model fits better the other way round"
-            yield LogFinding(kind="exchanged joints", joint=both, value=best[0], text=text, refuses=True)
+        The model with friction judges first; then, for a model that is far off, parameters of each joint's own judge
+        the efforts.
+        """
+        columns = {k: self._with_model(rows, k) for k in known}
+        straight = {k: _left(columns[k], rows.effort[:, k]) for k in known}
+        pairs = [(i, j) for i in known for j in known if i < j]
+        best: tuple[float, str, int, int] | None = None
+        for i, j in pairs:
+            if min(straight[i], straight[j]) < UNLIKE:
+                continue
+            efforts = _left(columns[i], rows.effort[:, j]), _left(columns[j], rows.effort[:, i])
+            for kind, errors in (("efforts", efforts), ("joints", self._errors_if_exchanged(i, j))):
+                ratio = sum(errors) / (straight[i] + straight[j])
+                if max(errors) < 1.0 - EXPLAINED and ratio < BETTER and (best is None or ratio < best[0]):
+                    best = ratio, kind, i, j
+        if best is None:
+            own = {k: self._own(rows, k) for k in known}
+            error = {(i, j): _left(own[i], rows.effort[:, j]) for i in known for j in known}
+            for i, j in pairs:
+                ratio = (error[i, j] + error[j, i]) / (error[i, i] + error[j, j])
+                worst = max(error[i, j], error[j, i])
+                if worst < 1.0 - EXPLAINED and ratio < BETTER and (best is None or ratio < best[0]):
+                    best = ratio, "efforts", i, j
+        if best is not None:
+            both, kind = f"{self.names[best[2]]}, {self.names[best[3]]}", f"exchanged {best[1]}"
+            what = "efforts" if best[1] == "efforts" else "channels"
+            text = f"{both}: the {what} of these joints are exchanged: they fit better the other way round"
+            yield LogFinding(kind=kind, joint=both, value=best[0], text=text, refuses=True)
+
+    def _errors_if_exchanged(self, i: int, j: int) -> tuple[float, float]:
+        """Shares of the variance that the model leaves in the efforts of two joints that change all their channels.
+
+        (1, 1) if the positions would be beyond the limits.
+        """
+        order = list(range(len(self.names)))
+        order[i], order[j] = j, i
+        columns = [self._order[k] for k in order]
+        rows = self._rows(self.samples.position[:, columns], self.samples.effort[:, columns])
+        if rows is None or not self._within_limits(order):
+            return 1.0, 1.0
+        first, second = (_left(self._with_model(rows, k), rows.effort[:, k]) for k in (i, j))
+        return first, second
+
+    def _with_model(self, rows: _Rows, joint: int) -> Floats:
+        """Basis (n, m) of the model's effort in one joint, and friction."""
+        return _basis(np.column_stack([rows.Y[:, joint] @ self.beta, _friction(rows, joint)]))
 
     def _within_limits(self, order: list[int]) -> bool:
         """Whether positions stay within the limits if joint k has the channels of joint order[k]."""
@@ -156,11 +169,10 @@ class ModelChecks:
 
     def _errors(self, rows: _Rows) -> dict[int, float]:
         """{joint: share of the variance of its effort that the model, scaled, with friction leaves}."""
-        found = {}
-        for k in range(len(self.names)):
-            columns = np.column_stack([rows.Y[:, k] @ self.beta, _friction(rows, k)])
-            found[k] = _left(_basis(columns), rows.effort[:, k]) if np.isfinite(rows.effort[:, k]).all() else 1.0
-        return found
+        known = [k for k in range(len(self.names)) if np.isfinite(rows.effort[:, k]).all()]
+        return dict.fromkeys(range(len(self.names)), 1.0) | {
+            k: _left(self._with_model(rows, k), rows.effort[:, k]) for k in known
+        }
 
     def _late(self, joints: list[int]) -> Iterator[LogFinding]:
         """Efforts that fit the motion best when they are shifted in time."""
@@ -248,7 +260,7 @@ class ModelChecks:
             gain, zero = self._zero(rows, judged, models, (moved - models) / STEP)
             if best is None or gain > best[0]:
                 best = gain, zero, k
-        if best is not None and best[0] > ZERO_GAIN and abs(best[1]) > ZERO:
+        if best is not None and best[0] > ZERO_GAIN and ZERO < abs(best[1]) < MOST_ZERO:
             name, unit = self.names[best[2]], "m" if self.samples.slides[self._order[best[2]]] else "rad"
             text = f"{name}: the efforts fit a zero that is {best[1]:+.2g} {unit} off"
             yield LogFinding(kind="zero", joint=name, value=best[1], text=text)

@@ -108,6 +108,16 @@ FAULTS: dict[str, tuple[Callable[[S], S], str, str]] = {
         "exchanged positions or velocities",
         "joint_1, joint_4",
     ),
+    "joints exchanged": (
+        lambda s: replace(
+            s,
+            position=exchanged(s.position, 1, 2),
+            velocity=exchanged(s.velocity, 1, 2),
+            effort=exchanged(s.effort, 1, 2),
+        ),
+        "exchanged joints",
+        "joint_2, joint_3",
+    ),
     "degrees": (lambda s: replace(s, position=np.degrees(s.position)), "unit of velocity", "joint_4"),
     "gap": (lambda s: cut(s, False), "gap", ""),
     "cut with renumbered times": (lambda s: cut(s, True), "cut", ""),
