@@ -248,6 +248,7 @@ def refusals_of(
         Refusal(f"efforts of {joint}", why, f"a known load at {joint}, or its motor constant")
         for joint, why in refused.items()
     ]
+    found += _constants(regressor, names)
     by_link: dict[str, list[str]] = {}
     for name in base.without_effect:
         link, _, parameter = name.rpartition("/")
@@ -274,6 +275,29 @@ def refusals_of(
                 f"a faster and wider motion of {names[joint]} together with the other joints",
             )
         )
+    return found
+
+
+def _constants(regressor: Regressor, names: Sequence[str]) -> list[Refusal]:
+    """What positions and efforts never tell of the motor constants."""
+    q = np.random.default_rng(0).uniform(-np.pi, np.pi, (20, len(names)))
+    weight = np.abs(regressor(q, 0.0 * q, 0.0 * q) @ regressor.pi).max(axis=0)
+    found = [
+        Refusal(
+            "a common factor of all motor constants",
+            "heavier links and larger constants give the same efforts",
+            "a known load on the last link",
+        )
+    ]
+    for name, size in zip(names, weight, strict=True):
+        if size <= 1e-9 * weight.max(initial=1e-300):
+            found.append(
+                Refusal(
+                    f"the motor constant of {name}",
+                    "no gravity acts about its axis; only inertia that it shares with other joints tells it",
+                    "a known load far from its axis",
+                )
+            )
     return found
 
 

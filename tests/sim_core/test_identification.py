@@ -287,3 +287,16 @@ def test_no_error_is_found_in_a_measurement_without_errors() -> None:
 def test_an_unknown_error_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="'backlash'"):
         fit(model(), names(), [recorded()], errors=["backlash"])
+
+
+def test_motor_constants_that_gravity_does_not_show_are_refused_by_name() -> None:
+    regressor = planted()
+    q = np.random.default_rng(1).normal(size=(5, 4))
+    weight = np.abs(regressor(q, 0.0 * q, 0.0 * q) @ regressor.pi).max(axis=0)
+    vertical = [name for name, size in zip(names(), weight, strict=True) if size < 1e-9]
+    assert vertical
+    said = [each.what for each in result().refusals]
+    assert "a common factor of all motor constants" in said
+    assert [each for each in said if each.startswith("the motor constant")] == [
+        f"the motor constant of {name}" for name in vertical
+    ]
