@@ -15,13 +15,12 @@ import casadi as ca
 import numpy as np
 
 from sim_core.kernels import sincos
-from sim_core.kernels.emit import Kernel, declarations
+from sim_core.kernels.emit import declarations
 from sim_core.kernels.machine_code.native import symbol_name
 from sim_core.kernels.program import program_of
 from sim_core.kernels.sincos import double
-from sim_core.kernels.triples import TripleKernel, has_triples
+from sim_core.kernels.triples import text_of
 
-ALWAYS = 10**9  # lines up to which a function is inlined
 MOST_ON_STACK = 2**18  # bytes of intermediate arrays; more of them are allocated from the heap in each call
 
 
@@ -328,11 +327,9 @@ class _Writer:
 
     def _function(self, function: ca.Function) -> str:
         """Name of the IR function of a step; equal functions are written once."""
-        program = program_of(function)
-        writer = TripleKernel(program, "NAME") if has_triples(program) else Kernel(program, "NAME", [], 1)
-        text = writer.text("internal ", ALWAYS)
+        text, widths = text_of(program_of(function), "NAME")
         if text not in self._names:
             self._names[text] = name = f"step_{len(self._names)}_{function.name()}"
             self.functions[name] = text.replace("@NAME(", f"@{name}(", 1)
-            self.widths |= writer.widths
+            self.widths |= widths
         return self._names[text]

@@ -7,6 +7,8 @@ product needs its arguments with their lanes rotated.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from sim_core.kernels.emit import FLAGS, Kernel
 from sim_core.kernels.order import TRIGONOMETRIC
 from sim_core.kernels.program import LANEWISE, Program
@@ -14,11 +16,33 @@ from sim_core.kernels.sincos import double
 
 Triple = tuple[int, int, int]  # nodes
 KIND = "<3 x double>"
+DEEPEST = 150  # operations one after the other: the writer calls itself for each
+ALWAYS = 10**9  # lines up to which a function is inlined
 
 
-def has_triples(program: Program) -> bool:
-    """Whether a program can be written with vectors of three lanes."""
-    return not any(node.op in TRIGONOMETRIC for node in program.nodes)
+def text_of(program: Program, symbol: str) -> tuple[str, set[int]]:
+    """LLVM IR of an internal function that is always inlined, and the widths of its vectors of angles.
+
+    The function is written with vectors of three lanes, unless it computes angles, is too deep, or its lanes depend on
+    each other.
+    """
+    plain = Kernel(program, symbol, [], 1)
+    if not any(node.op in TRIGONOMETRIC for node in program.nodes) and _depth(program) <= DEEPEST:
+        with suppress(_CircularError):
+            return TripleKernel(program, symbol).text("internal ", ALWAYS), set()
+    return plain.text("internal ", ALWAYS), plain.widths
+
+
+def _depth(program: Program) -> int:
+    """Largest number of operations that depend on each other one after the other."""
+    depth = [0] * len(program.nodes)
+    for index, node in enumerate(program.nodes):
+        depth[index] = 1 + max((depth[arg] for arg in node.args), default=0)
+    return max(depth, default=0)
+
+
+class _CircularError(Exception):
+    """A lane of a vector depends on another lane of the same vector."""
 
 
 class TripleKernel(Kernel):
@@ -29,6 +53,7 @@ class TripleKernel(Kernel):
         self._at: dict[int, tuple[Triple, int]] = {}  # node: vector and lane in which it is computed
         self._known: dict[Triple, bool] = {}
         self._vectors: dict[Triple, str] = {}
+        self._begun = set[Triple]()
         self._inputs = {node.place: k for k, node in enumerate(program.nodes) if node.op == "input"}
 
     def text(self, linkage: str = "", inlined: int = 0) -> str:
@@ -103,6 +128,9 @@ class TripleKernel(Kernel):
     def _vector(self, nodes: Triple) -> str:
         """IR value of a vector of three nodes."""
         if nodes not in self._vectors:
+            if nodes in self._begun:
+                raise _CircularError
+            self._begun.add(nodes)
             self._vectors[nodes] = self._written(nodes)
         return self._vectors[nodes]
 

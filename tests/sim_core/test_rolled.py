@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import casadi as ca
 import numpy as np
 import pytest
 
@@ -21,7 +22,9 @@ from sim_core.errors import InvalidRequest, StepTooLargeWarning
 from sim_core.kernels import rolled as rolled_kernels
 from sim_core.kernels.choice import is_rolled
 from sim_core.kernels.effort import CompilationTooLarge
+from sim_core.kernels.program import program_of
 from sim_core.kernels.rolled import module_of_rolled
+from sim_core.kernels.triples import text_of
 from sim_core.mechanism import (
     GROUND,
     Actuator,
@@ -314,6 +317,19 @@ def test_arrays_on_the_heap_give_the_numbers_of_arrays_on_the_stack(
     monkeypatch.setattr(rolled_kernels, "MOST_ON_STACK", 0)
     for what, value in results(assemble(MECHANISMS["everything"], rolled=True)).items():
         assert np.array_equal(np.asarray(value), np.asarray(expected[what])), what
+
+
+def test_results_that_depend_on_each_other_or_are_deep_are_written_without_vectors() -> None:
+    a, b = ca.SX.sym("a", 3), ca.SX.sym("b", 3)
+    sums = [a[0] + b[0]]
+    for k in (1, 2):
+        sums.append(sums[-1] + b[k])
+    deep = a
+    for _ in range(400):
+        deep = ca.sqrt(deep * deep + b)
+    found = [text_of(program_of(ca.Function("step", [a, b], [result])), "step")[0]
+             for result in (a + b, ca.vertcat(*sums), deep)]  # fmt: skip
+    assert ["<3 x double>" in text for text in found] == [True, False, False]
 
 
 def lines_run(work: Callable[[], Any]) -> int:
