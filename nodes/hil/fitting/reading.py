@@ -98,7 +98,15 @@ def _model(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
 
 
 def _require_tree(mechanism: Mechanism, names: Sequence[str]) -> None:
-    """Raise StreamError if constraints, other than relations of joints that were not recorded, act on the robot."""
+    """Raise StreamError for a robot with other forces than gravity, motors and friction of its joints.
+
+    Relations of joints that were not recorded have no effect.
+    """
+    springs = [joint.name for joint in mechanism.joints if joint.spring is not None and joint.name in names]
+    others = {"springs": mechanism.springs or springs, "beams": mechanism.beams, "contacts": mechanism.contacts}
+    for what, parts in (others | {"forces of its own": mechanism.forces}).items():
+        if parts:
+            raise StreamError(f"robot {mechanism.name!r} has {what}, which a fit does not take into account")
     for constraint in mechanism.constraints:
         if not isinstance(constraint, JointRelation) or any(name in names for name, _ in constraint.terms):
             raise StreamError(

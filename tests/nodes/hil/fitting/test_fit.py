@@ -13,6 +13,7 @@ import pytest
 from nodes.cli.application import run
 from nodes.framework.messages import RobotState
 from nodes.framework.recording.writer import RecordingWriter
+from nodes.hil.alignment.streams import StreamError
 from nodes.hil.fitting import reading
 from robots.corrections import read_corrections
 from robots.registry import build
@@ -20,6 +21,7 @@ from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.identification.inertial_parameters import about_origin, is_consistent
 from sim_core.identification.regressor import Regressor
 from sim_core.identification.rigid_tree import rigid_tree
+from sim_core.mechanism import JointSpring
 from sim_core.mechanism.inertias import inertia_matrix
 from sim_core.mechanism.quantities import value_of
 
@@ -180,6 +182,18 @@ def test_corrections_name_a_body_that_the_robot_does_not_have_and_a_wrong_key() 
         build(ROBOT, corrections="wrong.toml")
     with pytest.raises(InvalidRequest, match="No such file"):
         build(ROBOT, corrections="nothing.toml")
+
+
+def test_a_robot_with_springs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_recording(Path("measured.mcap"))
+    mechanism = build(ROBOT)
+    joints = [
+        dataclasses.replace(joint, spring=None if joint.is_fixed else JointSpring(stiffness=1.0))
+        for joint in mechanism.joints
+    ]
+    monkeypatch.setattr(reading, "build", lambda *_, **__: dataclasses.replace(mechanism, joints=tuple(joints)))
+    with pytest.raises(StreamError, match="has springs"):
+        reading.read_fit_case([Path("measured.mcap")])
 
 
 def test_measured_efforts_count_also_where_the_model_has_no_actuator(
