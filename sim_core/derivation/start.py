@@ -7,6 +7,7 @@ import casadi as ca
 from sim_core.derivation.constraints import all_constraints, rows_for
 from sim_core.derivation.equations import moving_bodies
 from sim_core.derivation.immovable import check_movable
+from sim_core.kernels.choice import is_rolled
 from sim_core.mechanism.checks.changes import check_captured_rows
 from sim_core.mechanism.description import Mechanism
 from sim_core.start import violated_at
@@ -15,8 +16,11 @@ from sim_core.start import violated_at
 def checked_rows(mechanism: Mechanism) -> list[str]:
     """Names of the constraints that have no effect, because no coordinate changes their rows.
 
-    Raises InvalidMechanism for errors in the equations, as `assemble` does.
+    Raises InvalidMechanism for errors in the equations, as `assemble` does. A mechanism whose kernels are loops has no
+    constraints, and its equations are not written out.
     """
+    if is_rolled(mechanism):
+        return []
     symbols, motion, _, rates, _ = moving_bodies(mechanism)
     facts = check_movable(mechanism, symbols, motion, rates)
     check_captured_rows(mechanism, facts.captured_rows)
@@ -25,6 +29,8 @@ def checked_rows(mechanism: Mechanism) -> list[str]:
 
 def violated_at_start(mechanism: Mechanism) -> str:
     """Text that lists the constraints violated at the start (see `violated_at`); "" if there are none."""
+    if is_rolled(mechanism):
+        return ""  # it has no constraints
     if mechanism.is_partitioned:
         return ""  # the only row defines the eliminated coordinate
     symbols, motion, *_ = moving_bodies(mechanism)

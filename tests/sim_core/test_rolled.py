@@ -18,6 +18,7 @@ import pytest
 from robots import build
 from sim_core import Simulation, forward_dynamics, inverse_dynamics
 from sim_core.derivation.rolled.kernels import derive_rolled
+from sim_core.derivation.start import checked_rows, violated_at_start
 from sim_core.errors import InvalidRequest, StepTooLargeWarning
 from sim_core.kernels import rolled as rolled_kernels
 from sim_core.kernels.choice import is_rolled
@@ -330,6 +331,13 @@ def test_results_that_depend_on_each_other_or_are_deep_are_written_without_vecto
     found = [text_of(program_of(ca.Function("step", [a, b], [result])), "step")[0]
              for result in (a + b, ca.vertcat(*sums), deep)]  # fmt: skip
     assert ["<3 x double>" in text for text in found] == [True, False, False]
+
+
+def test_the_start_of_a_long_chain_is_checked_without_its_equations_written_out() -> None:
+    chain = tree(1000)
+    found = list[object]()
+    assert lines_run(lambda: found.extend([checked_rows(chain), violated_at_start(chain)])) < 400 * 1000
+    assert found == [[], ""]
 
 
 def lines_run(work: Callable[[], Any]) -> int:
