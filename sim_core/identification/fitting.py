@@ -72,6 +72,7 @@ def fit(
     unit_unknown: Sequence[str] = (),
     constant_sd: Mapping[str, float] | None = None,
     errors: Sequence[str] = (),
+    left_out: Mapping[str, str] | None = None,
     blocks: int = 10,
 ) -> FitResult:
     """Fit a mechanism's inertias and friction to recordings of its joints; see `FitResult`.
@@ -84,6 +85,7 @@ def fit(
     unit_unknown  joints whose efforts have an unknown unit: these joints are fitted apart
     constant_sd   {joint: relative standard deviation of its motor constant}, by default 0
     errors        which of `calibration.ERRORS` are fitted as well: errors of the measurement, not of the model
+    left_out      {joint: reason} of joints whose efforts are not fitted
     Raises NothingToFitError, with a one-line reason, if there is too little motion or no effort.
     """
     if not 0.0 < holdout < 1.0:
@@ -92,7 +94,7 @@ def fit(
         if name not in ERRORS:
             raise InvalidRequest(f"errors has {name!r}; it may have {', '.join(ERRORS)}")
     fitter = _Fitter(mechanism, joints, recordings, Split(holdout, blocks), held or {}, frozenset(errors))
-    return fitter.result(inertia, unit_unknown, constant_sd or {})
+    return fitter.result(inertia, unit_unknown, constant_sd or {}, left_out or {})
 
 
 @dataclass(frozen=True)
@@ -172,18 +174,26 @@ class _Fitter:
 
     # -- the steps ----------------------------------------------------------------------------------------------------
 
-    def result(self, inertia: bool, unit_unknown: Sequence[str], constant_sd: Mapping[str, float]) -> FitResult:
+    def result(
+        self,
+        inertia: bool,
+        unit_unknown: Sequence[str],
+        constant_sd: Mapping[str, float],
+        left_out: Mapping[str, str],
+    ) -> FitResult:
         cutoffs, n_b = self._cutoffs(), len(self.plain.columns)
         beta, friction = self.prior.beta[:n_b], self.friction_before
         for _ in range(PASSES if self.errors else 1):
             rows = self._rows(cutoffs, Reference(beta, friction, self.errors) if self.errors else None)
-            choice = self._choice(rows, cutoffs, inertia, unit_unknown)
+            choice = self._choice(rows, cutoffs, inertia, unit_unknown, left_out)
             models, pi = self._models(choice)
             beta = models["after"][:n_b]
             friction = models["after"][len(self.base.columns) :].reshape(-1, N_FRICTION)
         return self._collected(choice, models, pi, constant_sd)
 
-    def _choice(self, rows: Rows, cutoffs: Array, inertia: bool, unit_unknown: Sequence[str]) -> _Choice:
+    def _choice(
+        self, rows: Rows, cutoffs: Array, inertia: bool, unit_unknown: Sequence[str], left_out: Mapping[str, str]
+    ) -> _Choice:
         """Which joints are fitted together, and with which prior and friction, by cross-validation."""
         regression = regression_of(self.prior, rows, self.split.blocks)
         self._require_motion(rows)
@@ -191,7 +201,8 @@ class _Fitter:
         if not known:
             raise NothingToFitError("no joint has efforts in every part of the motion")
         unexplained = unexplained_joints(rows, regression, known)
-        apart = {j: "its unit is unknown" for j in known if self.joints[j] in unit_unknown}
+        unexplained |= {j: left_out[self.joints[j]] for j in known if self.joints[j] in left_out}
+        apart = {j: "its unit is unknown" for j in known if self.joints[j] in unit_unknown and j not in unexplained}
         left = [j for j in known if j not in apart | unexplained]
         apart |= joints_of_another_size(self.regressor, rows, regression, left)
         together, more = without_contradictions(rows, regression, [j for j in left if j not in apart], self.errors)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from nodes.hil.fitting.checking import Findings
 from nodes.hil.fitting.reading import FitCase
+from nodes.hil.logs.findings import LogFinding
 from sim_core.identification.estimates import surely_not_zero
 from sim_core.identification.friction import FRICTION
 from sim_core.identification.result import FitResult
@@ -73,6 +75,7 @@ class FitVerdict(msgspec.Struct, kw_only=True):
     outcome          "better", "not better" or "not certain"
     inertias_fitted  whether inertias were changed; they are kept if they gain nothing beyond friction
     more_friction    one line for each kind of friction that would improve the prediction, but is not in the model
+    findings         {file: findings of the checks that were made before the fit}
     """
 
     kind: str = KIND
@@ -88,9 +91,10 @@ class FitVerdict(msgspec.Struct, kw_only=True):
     refusals: list[RefusalVerdict]
     more_friction: list[str]
     notes: list[str]
+    findings: dict[str, list[LogFinding]] = {}
 
 
-def verdict_of(case: FitCase, result: FitResult) -> FitVerdict:
+def verdict_of(case: FitCase, result: FitResult, findings: Findings) -> FitVerdict:
     """The verdict of a fit of the recordings in `case`."""
     return FitVerdict(
         recordings=dict(case.topics),
@@ -114,6 +118,7 @@ def verdict_of(case: FitCase, result: FitResult) -> FitVerdict:
             for (joint, kind), share in result.extra.items()
         ],
         notes=list(case.notes),
+        findings={path: list(each) for path, each in findings.items()},
     )
 
 

@@ -23,9 +23,12 @@ MERGED = {  # kinds of findings that one sentence names together
 }
 
 
-def samples_of(recording: Recording) -> LogSamples:
-    """The measured states of a recording, as recorded. Raises StreamError for a recording without them."""
-    topic = next((each for each in recording.topics if each.rpartition("/")[2] == LEAF), None)
+def samples_of(recording: Recording, topic: str | None = None) -> LogSamples:
+    """The measured states of a recording, as recorded. Raises StreamError for a recording without them.
+
+    topic  topic of the states; None: the first one named "<robot>/measured_state"
+    """
+    topic = topic or next((each for each in recording.topics if each.rpartition("/")[2] == LEAF), None)
     if topic is None or recording[topic]["name"].ndim != 2:
         raise StreamError(f"{recording.path} has no topic '<robot>/{LEAF}' with one set of joints")
     columns = recording[topic]

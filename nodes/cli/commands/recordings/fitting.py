@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from nodes.cli.terminal import (
 EXIT_CODES = {"better": 0, "not better": 1, "refused": 2, "not certain": 3}
 LIBRARIES = ("matplotlib", "jinja2", "scipy")
 ERRORS = ("zero", "gain", "delay")
+MOST_HINTS = 6  # printed per recording
 PARAMETERS = ("inertia", "friction", *ERRORS)
 
 
@@ -66,6 +68,9 @@ def fit(
     listed with the motion or the load that would tell it. Inertias stay as they are if they gain nothing beyond
     friction. Joints whose efforts contradict the others are fitted apart, and nothing is written for them.
 
+    The recordings are checked first. A joint whose efforts a finding refuses is left out by name; findings that refuse
+    nothing are printed as hints. If a finding refuses the positions of a joint, nothing is fitted.
+
     With --check, nothing is fitted: the findings about the recordings are printed. Exit code 2 if one of them refuses a
     joint or a recording, otherwise 0.
 
@@ -83,6 +88,7 @@ def fit(
     from nodes.framework.recording.new_file import write_file
     from nodes.hil.alignment.streams import StreamError
     from nodes.hil.fitting import folder
+    from nodes.hil.fitting.checking import check_case, joints_left_out
     from nodes.hil.fitting.correcting import corrections_of
     from nodes.hil.fitting.reading import read_fit_case
     from nodes.hil.fitting.verdict import sliding_joints, verdict_of
@@ -102,6 +108,9 @@ def fit(
         for path in write or []:
             if path.exists() and Path(case.robot).exists() and path.samefile(case.robot):
                 raise InputError(f"--write {str(path)!r} is the robot's own file; name another file")
+        with working("checking"):
+            findings = check_case(case)
+            left_out = joints_left_out(findings, case.names)
         with working("fitting"):
             result = fitting.fit(
                 case.mechanism,
@@ -112,10 +121,11 @@ def fit(
                 errors=[name for name in ERRORS if name in chosen],
                 unit_unknown=case.unit_unknown,
                 constant_sd=case.constant_sd,
+                left_out=left_out,
             )
     except (StreamError, fitting.NothingToFitError) as error:
         raise InputError(str(error)) from None
-    verdict = verdict_of(case, result)
+    verdict = verdict_of(case, result, findings)
     corrections = corrections_of(result, case.mechanism, case.robot)
     with working("drawing"):
         folder.write(verdict, result, corrections, sliding_joints(case.mechanism), output)
@@ -165,10 +175,20 @@ def _print(verdict: Any, files: list[Path]) -> None:
         if error.is_found:
             line = f"{error.name} is {error.value:.3g}, between {error.low:.3g} and {error.high:.3g}"
             print_line(f"error of the measurement: {line}")
-    for line in (*verdict.more_friction, *verdict.notes):
+    for line in (*verdict.more_friction, *verdict.notes, *_hints(verdict)):
         print_line(line)
     print_line(f"{len(verdict.parameters)} combinations of parameters with intervals; {len(verdict.refusals)} refusals")
     print_line(f"wrote {', '.join(map(str, files))}")
+
+
+def _hints(verdict: Any) -> Iterator[str]:
+    """Findings of the checks that refuse nothing: the first ones, and the number of the others."""
+    for file, findings in verdict.findings.items():
+        hints = [each.text for each in findings if not each.refuses]
+        name = f"{Path(file).name}: " if len(verdict.findings) > 1 else ""
+        yield from (f"hint: {name}{text}" for text in hints[:MOST_HINTS])
+        if (more := len(hints) - MOST_HINTS) > 0:
+            yield f"{name}{more} more hints are in verdict.json"
 
 
 def _number(value: float | None) -> str:

@@ -17,17 +17,15 @@ def check_recordings(recordings: Sequence[Path], robot: str, as_json: bool) -> N
 
     robot  a robot in place of that of the recordings; "" for none
     """
-    from nodes.framework.recording.reader import read_recording
     from nodes.hil.alignment.streams import StreamError
+    from nodes.hil.fitting.checking import check_case
     from nodes.hil.fitting.reading import read_fit_case
-    from nodes.hil.logs.checks import check_log, samples_of
 
     found = {}
     try:
         for path in recordings:
             with working(f"checking {path.name}"):
-                case = read_fit_case([path], robot)
-                found[str(path)] = check_log(samples_of(read_recording(path, warn=False)), case.mechanism)
+                found |= check_case(read_fit_case([path], robot))
     except StreamError as error:
         raise InputError(str(error)) from None
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -46,9 +47,17 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_recording(
-    path: Path, robot: str = ROBOT, moving: bool = True, effort: bool = True, metadata: dict[str, str] | None = None
+    path: Path,
+    robot: str = ROBOT,
+    moving: bool = True,
+    effort: bool = True,
+    metadata: dict[str, str] | None = None,
+    fault: Callable[[np.ndarray, np.ndarray], None] = lambda q, tau: None,
 ) -> None:
-    """A recording of a robot with other inertias and friction than the model's."""
+    """A recording of a robot with other inertias and friction than the model's.
+
+    fault  changes the recorded positions and efforts (n, 4)
+    """
     Path("planted.toml").write_text(PLANTED)
     mechanism = build(ROBOT, corrections="planted.toml")
     names = [joint.name for joint in mechanism.moving_joints]
@@ -63,11 +72,14 @@ def write_recording(
             a[:, j] -= 0.8 * w * np.sin(w * time + phase)
     tau = regressor(q, v, a) @ regressor.pi + VISCOUS * v + COULOMB * np.tanh(v / SMOOTH)
     tau += 0.1 * random.normal(size=tau.shape)
+    fault(q, tau)
     plan = {"sim": {"robot": robot, "parameters": {}}, "nodes": []}
     about = {"robot": robot, "plan": msgspec.json.encode(plan).decode(), **(metadata or {})}
     with RecordingWriter(path, about) as writer:
-        for seq, (t, positions, efforts) in enumerate(zip(time.tolist(), q.tolist(), tau.tolist(), strict=True), 1):
-            state = RobotState(timestamp=t, seq=seq, name=names, position=positions, velocity=[0.0] * len(names))
+        for seq, (t, positions, rates, efforts) in enumerate(
+            zip(time.tolist(), q.tolist(), v.tolist(), tau.tolist(), strict=True), 1
+        ):
+            state = RobotState(timestamp=t, seq=seq, name=names, position=positions, velocity=rates)
             state.effort = efforts if effort else []
             writer.write(f"{robot}/measured_state", state, t)
 
@@ -110,6 +122,46 @@ def test_the_corrected_robot_is_consistent_and_agrees_with_the_planted_one() -> 
     assert np.abs(ours - theirs).max() < 0.2 * np.abs(before - theirs).max()
     damping = [value_of(joint.damping) for joint in found.moving_joints]
     np.testing.assert_allclose(damping, VISCOUS, atol=0.15)
+
+
+def reversed_sign(q: np.ndarray, tau: np.ndarray) -> None:
+    tau[:, 1] *= -1.0
+
+
+def no_torque_at_the_end(q: np.ndarray, tau: np.ndarray) -> None:
+    tau[-int(0.4 * len(tau)) :] = 0.0
+
+
+def dead_encoder(q: np.ndarray, tau: np.ndarray) -> None:
+    q[400:800, 1] = q[400, 1]
+
+
+def test_a_joint_with_refused_efforts_is_left_out_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    write_recording(Path("measured.mcap"), fault=reversed_sign)
+    run(["hil", "fit", "measured.mcap"])
+    assert "refused: joint_2: the efforts have the opposite sign of the model's" in capsys.readouterr().out
+    verdict = json.loads(Path("measured_fit/verdict.json").read_text())
+    assert {joint["name"]: joint["how"] for joint in verdict["joints"]}["joint_2"] == "refused"
+    assert "joint_2" not in read_corrections(Path("measured_fit/corrections.toml")).joints
+
+
+def test_findings_that_refuse_nothing_are_printed_and_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    write_recording(Path("measured.mcap"), fault=no_torque_at_the_end)
+    run(["hil", "fit", "measured.mcap"])
+    line = "there is no torque in the last 40% of the log"
+    assert f"hint: {line}" in capsys.readouterr().out
+    verdict = json.loads(Path("measured_fit/verdict.json").read_text())
+    assert any(line in each["text"] for each in verdict["findings"]["measured.mcap"])
+    assert line in Path("measured_fit/index.html").read_text()
+
+
+def test_nothing_is_fitted_if_the_positions_of_a_joint_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    write_recording(Path("measured.mcap"), fault=dead_encoder)
+    assert run(["hil", "fit", "measured.mcap"]) == 2
+    error = capsys.readouterr().err
+    assert "measured.mcap: joint_2: the position does not change from 4.00 to" in error
+    assert len(error.strip().splitlines()) == 1
+    assert not Path("measured_fit").exists()
 
 
 def test_friction_alone_leaves_the_inertias(capsys: pytest.CaptureFixture[str]) -> None:

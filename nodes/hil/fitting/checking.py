@@ -1,0 +1,50 @@
+"""Checks of the recordings of a fit, and the joints whose efforts must not be fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from nodes.framework.recording.reader import read_recording
+from nodes.hil.alignment.streams import StreamError
+from nodes.hil.fitting.reading import FitCase
+from nodes.hil.logs.checks import check_log, samples_of
+from nodes.hil.logs.findings import LogFinding
+
+OF_EFFORTS = (  # kinds of findings about the efforts of a joint; the other joints can be fitted without it
+    "exchanged efforts",
+    "few values",
+    "gravity not seen",
+    "sign of effort",
+    "size of effort",
+    "unit of effort",
+)
+Findings = Mapping[str, Sequence[LogFinding]]
+
+
+def check_case(case: FitCase) -> dict[str, list[LogFinding]]:
+    """{file: findings} of the recordings of a fit."""
+    return {
+        path: check_log(samples_of(read_recording(path, warn=False), topic), case.mechanism)
+        for path, topic in case.topics.items()
+    }
+
+
+def joints_left_out(found: Findings, names: Collection[str]) -> dict[str, str]:
+    """{joint: reason} of the joints among `names` whose efforts a finding refuses.
+
+    Raises StreamError if a finding refuses the positions of a joint, on which the efforts of the others depend.
+    """
+    left_out: dict[str, str] = {}
+    for path, findings in found.items():
+        for finding in findings:
+            joints = [joint for joint in finding.joint.split(", ") if joint in names]
+            if not finding.refuses or not joints:
+                continue
+            if finding.kind not in OF_EFFORTS:
+                raise StreamError(
+                    f"{path}: {finding.text}; the efforts of the other joints depend on this joint's motion, so "
+                    "nothing is fitted"
+                )
+            for joint in joints:
+                left_out.setdefault(joint, finding.text.removeprefix(f"{finding.joint}: "))
+    return left_out
