@@ -12,7 +12,14 @@ from typing import Any, Self
 
 LINE_EVERY_S = 20.0  # period of progress lines without a terminal
 DRAWN_EVERY_S = 0.1
-COUNTED = {"simulating": "runs", "drawing": "plots", "compiling": "kernels and loops"}
+COUNTED = {
+    "simulating": "runs",
+    "drawing": "plots",
+    "compiling": "kernels and loops",
+    "searching": "iterations",
+    "refining": "iterations",
+    "rehearsing": "runs",
+}
 
 
 class Interrupted(KeyboardInterrupt):

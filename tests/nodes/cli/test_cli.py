@@ -95,6 +95,7 @@ def test_the_commands_are_those_of_the_design() -> None:
             "message show",
             "hil report",
             "hil fit",
+            "hil excite",
             "hil check",
             "hil processor",
             "replay",

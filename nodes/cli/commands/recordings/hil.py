@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from nodes.cli.commands.recordings import exciting
 from nodes.cli.commands.recordings.fitting import fit
 from nodes.cli.terminal import (
     AsJson,
@@ -184,6 +185,7 @@ def _print(verdict: Any, reports: Any, sliding: Any) -> None:
 
 
 app.command(epilog="Example: armswing hil fit measured.mcap --write fitted.toml")(fit)
+app.command(epilog=exciting.EXAMPLE)(exciting.excite)
 
 
 @app.command(epilog="Example: armswing hil check hil_robot")

@@ -1,0 +1,102 @@
+"""`armswing hil excite`: a rehearsed via-point file that keeps the limits of robot and guard."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nodes.cli.application import run
+from nodes.planning.via_points import read_via_points
+from robots.registry import build
+
+SMALL = "hil excite arm_2dof --seconds 3 --harmonics 3 --iterations 30"
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.delenv("ARMSWING_DOMAIN", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def excited(line: str, capsys: pytest.CaptureFixture[str]) -> dict:
+    assert run(f"{line} --json".split()) == 0
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def assert_limits_held(verdict: dict) -> None:
+    for joint in verdict["joints"]:
+        assert joint["lower_limit"] <= joint["lower"] <= joint["upper"] <= joint["upper_limit"]
+        for quantity in ("velocity", "acceleration", "effort"):
+            assert 0.0 < joint[quantity] <= joint[f"{quantity}_limit"], (joint["name"], quantity)
+
+
+def test_a_file_of_the_rehearsed_motion_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = excited(f"{SMALL} -o via.csv", capsys)
+    via = read_via_points(Path("via.csv"))
+    assert via.joints == ["joint_2", "joint_4"]
+    assert (via.times[0], via.times[-1]) == (0.0, 3.0)
+    assert not np.array([via.velocities[0], via.velocities[-1]]).any()
+    peak = np.abs(via.positions).max(axis=0)
+    moved = [max(-joint["lower"], joint["upper"]) for joint in verdict["joints"]]
+    np.testing.assert_allclose(moved, peak, rtol=0.1)
+    assert_limits_held(verdict)
+    assert verdict["condition"]["after"] < verdict["condition"]["start"]
+
+
+def test_equal_seeds_give_equal_files_and_a_file_is_replaced_only_by_force(capsys: pytest.CaptureFixture[str]) -> None:
+    excited(f"{SMALL} --seed 2 -o one.csv", capsys)
+    excited(f"{SMALL} --seed 2 -o two.csv", capsys)
+    before = Path("one.csv").read_bytes()
+    assert before == Path("two.csv").read_bytes()
+    assert run(f"{SMALL} -o one.csv".split()) == 2
+    assert "'one.csv' exists; pass --force to replace it" in capsys.readouterr().err
+    assert Path("one.csv").read_bytes() == before
+    excited(f"{SMALL} --seed 3 -o one.csv --force", capsys)
+    assert Path("one.csv").read_bytes() != before
+
+
+def test_only_the_chosen_joints_move(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = excited(f"{SMALL} --joint joint_4 -o via.csv", capsys)
+    assert [joint["name"] for joint in verdict["joints"]] == read_via_points(Path("via.csv")).joints == ["joint_4"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("nosuch -o via.csv", "no robot 'nosuch'; robots are "),
+        ("acromonk -o via.csv", "robot 'acromonk': no actuator drives joint 'shoulder'"),
+        ("rotary_pendulum -o via.csv", "actuator 'arm' has no effort limit"),
+        ("gibbon -o via.csv", "robot 'gibbon' has no excitation: it has beams"),
+        ("andrews_squeezer -o via.csv", "robot 'andrews_squeezer' has no excitation: "),
+        ("arm_2dof --joint elbow -o via.csv", "robot 'arm_2dof' has no joint 'elbow'; its joints are joint_2, joint_4"),
+        ("arm_2dof --compare hil_robot -o via.csv", "the robot of launch 'hil_robot' is 'arm_4dof'"),
+        ("arm_2dof --seconds 0.1 -o via.csv", "--seconds 0.1: the duration must be in 1 .. 600 s"),
+        ("arm_2dof --seconds nan -o via.csv", "--seconds nan: the duration must be in 1 .. 600 s"),
+        ("arm_2dof -o via.toml", "--output 'via.toml': the ending must be .csv"),
+        ("arm_2dof -o no/via.csv", "there is no folder "),
+        ("arm_2dof --effort-percent 10 -o via.csv --param file=x.toml", "x.toml"),
+    ],
+)
+def test_bad_input_is_one_line(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["hil", "excite", *line.split()]) == 2
+    (found,) = capsys.readouterr().err.strip().splitlines()
+    assert message in found
+    assert not list(Path().glob("*.csv"))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_the_excitation_of_four_joints_is_eight_times_better_conditioned_than_the_motion_of_the_launch(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    verdict = excited("hil excite arm_4dof --seconds 10 --compare hil_robot -o via.csv", capsys)
+    assert_limits_held(verdict)
+    assert 8.0 * verdict["condition"]["after"] <= verdict["condition"]["compared"]
+    assert run(["launch", "hil_robot", "via=via.csv", "--duration", "10.5"]) == 0
+    joints = {joint["name"]: joint for joint in verdict["joints"]}
+    for actuator in build("arm_4dof").actuators:
+        assert joints[actuator.joint]["effort"] <= (actuator.effort_limit or 0.0)
