@@ -37,11 +37,13 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
 
     inputs, outputs  C-contiguous (or, for matrices, Fortran-ordered) float64 arrays; the bound kernel keeps them alive
     code             object that owns the machine code; also kept alive
+    addresses        addresses of the kernel, of its table of inputs, and of its table of outputs
     """
+
+    addresses: tuple[int, int, int]
 
     _flags_, _restype_, _argtypes_ = _WithoutArguments._flags_, None, ()
     _slot: tuple[int, np.ndarray] | None = None
-    _calls: tuple[int, int, int]
     _keep: object
 
     def __new__(
@@ -66,25 +68,25 @@ class BoundKernel(_WithoutArguments):  # type: ignore[misc]
     def in_turn(cls, kernels: Sequence[BoundKernel]) -> BoundKernel:
         """A bound kernel that calls several bound kernels in the given order."""
         count = np.array([len(kernels)], dtype=np.int64)
-        calls = np.array([kernel._calls for kernel in kernels], dtype=np.int64)
+        calls = np.array([kernel.addresses for kernel in kernels], dtype=np.int64)
         if not _free:
             _add_row()
         address = _rows[0].addresses["in_turn"]
         return cls._of((address, count.ctypes.data, calls.ctypes.data), (count, calls, tuple(kernels)))
 
     @classmethod
-    def _of(cls, calls: tuple[int, int, int], keep: object) -> BoundKernel:
+    def _of(cls, addresses: tuple[int, int, int], keep: object) -> BoundKernel:
         """A bound kernel that uses a free slot, a small native function without arguments (see the module's docstring).
 
-        calls  addresses of the kernel, of its input table, and of its output table, which the slot reads at each call
-        keep   object that the bound kernel keeps alive
+        addresses  those of the kernel, of its input table, and of its output table, which the slot reads at each call
+        keep       object that the bound kernel keeps alive
         """
         if not _free:
             _add_row()
         slot = _free.pop()
         bound: BoundKernel = super().__new__(cls, slot[0])
-        bound._slot, bound._calls, bound._keep = slot, calls, keep
-        slot[1][:] = calls
+        bound._slot, bound.addresses, bound._keep = slot, addresses, keep
+        slot[1][:] = addresses
         return bound
 
     def __init__(self, address: int, inputs: list[np.ndarray], outputs: list[np.ndarray], code: object = None) -> None:

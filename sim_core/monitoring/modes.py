@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from sim_core.integrators.workspace import Workspace
 from sim_core.mechanism.contacts import SphereContact
 from sim_core.mechanism.description import GROUND, Number, Spring
 from sim_core.mechanism.quantities import CapturedParameter, Tunable
+from sim_core.monitoring.differences import Differences
 from sim_core.monitoring.joint_shares import Share, contact_shares, joint_shares, oriented_shares
 from sim_core.spatial import quaternion_of_step, quaternion_product
 from sim_core.stabilization.stabilizers import largest_step
@@ -182,21 +183,21 @@ class FastestMode:
 
         The system matrix describes the motion along the free directions, linearized about the current state.
         """
-        w = self._w
-        self._q[:], self._v[:] = w.q, self._at_v
+        self._q[:], self._v[:] = self._w.q, self._at_v
         self._terms()
         free = _free_directions(self._J)
         f = free.shape[1]
         A = np.zeros((2 * f, 2 * f))
         A[:f, f:] = np.eye(f)
-        for place, moved, at in ((0, self._q, w.q), (f, self._v, self._at_v)):
-            size = ON_SLOPE * max(1.0, float(np.abs(at).max(initial=0.0)))
-            steps = size * free.T
-            a = np.array([self._acceleration_at(moved, x) for x in np.concatenate([at + steps, at - steps])])
-            a = a.reshape(2 * f, len(at))  # also where no direction is free
-            A[f:, place : place + f] = free.T @ (a[:f] - a[f:]).T / (2.0 * size)
-            moved[:] = at
+        for place, moved, differences in zip((0, f), (self._q, self._v), self._differences, strict=True):
+            size = ON_SLOPE * max(1.0, float(np.abs(moved).max(initial=0.0)))
+            A[f:, place : place + f] = free.T @ differences(size * free.T).T / (2.0 * size)
         return free, A
+
+    @cached_property
+    def _differences(self) -> tuple[Differences, Differences]:
+        """Central differences of the accelerations in directions of q and of v, compiled or loaded at the first use."""
+        return Differences(self._accelerate, self._q, self._a), Differences(self._accelerate, self._v, self._a)
 
     def _fastest_estimated(self) -> float:
         """Estimate of the largest absolute eigenvalue, 1/s, of the linearized motion, by the Arnoldi iteration.
@@ -227,12 +228,6 @@ class FastestMode:
     def _moved_acceleration(self, dq: np.ndarray, dv: np.ndarray) -> np.ndarray:
         """Accelerations (n_q,) at the checked state, moved by dq and dv."""
         self._q[:], self._v[:] = self._w.q + dq, self._at_v + dv
-        self._accelerate()
-        return self._a.copy()
-
-    def _acceleration_at(self, moved: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """Set `moved`, which is the array of q or that of v, to x (n_q,), and return the acceleration (n_q,)."""
-        moved[:] = x
         self._accelerate()
         return self._a.copy()
 

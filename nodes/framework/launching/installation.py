@@ -63,11 +63,11 @@ def compile_native() -> None:
     from nodes.framework.simulation import payload
     from sim_core.kernels import quaternions
     from sim_core.kernels.compiled import NativeFunction
-    from sim_core.monitoring import reading_kernels
+    from sim_core.monitoring import differences, reading_kernels
     from sim_core.servos import kernels
     from sim_core.stabilization import laws
 
-    for module in (quaternions, reading_kernels, kernels, laws, payload):
+    for module in (quaternions, differences, reading_kernels, kernels, laws, payload):
         for each in vars(module).values():
             if isinstance(each, NativeFunction):
                 _ = each.address
