@@ -326,10 +326,10 @@ def remember(m, step):  # type: ignore[no-untyped-def]
 @inlined
 def is_finite(m):  # type: ignore[no-untyped-def]
     """Whether all entries of q and v are finite."""
-    total = 0.0
+    failed = 0  # a sum of integers, which may be taken in any order and so by vector instructions
     for i in range(m.state.shape[1]):
-        total += m.state[Q, i] * 0.0 + m.state[V, i] * 0.0
-    return total == 0.0
+        failed += m.state[Q, i] * 0.0 + m.state[V, i] * 0.0 != 0.0
+    return failed == 0
 
 
 @inlined
