@@ -21,6 +21,7 @@ MEASURED = ("position", "velocity", "output")  # joints' positions and velocitie
 KERNELS = ("derivatives", "rows", "outputs")
 WIDEST = 8  # columns in one vector
 WIDTHS = (2, 4, 8)
+ADVICE = "these are the limits of all exact derivatives; take differences of System.acceleration in place of them"
 
 
 class Derivatives(NamedTuple):
@@ -101,11 +102,11 @@ class DerivativeKernels:
         from sim_core.kernels.machine_code.side_by_side import objects_of
 
         mechanism, lanes = self._system.mechanism, self.lanes
-        check_effort(mechanism, least_sizes(mechanism), LIMIT_S)
+        check_effort(mechanism, least_sizes(mechanism), LIMIT_S, ADVICE)
         with native.compiling(f"the derivatives of {mechanism.name!r}" + (f" for {lanes} at a time" * (lanes > 1))):
             derived = derive_derivatives(mechanism, self.n_columns)
             functions = derived.parts, derived.columns, derived.rows, derived.outputs
-            check_effort(mechanism, [function.n_instructions() for function in functions], LIMIT_S)
+            check_effort(mechanism, [function.n_instructions() for function in functions], LIMIT_S, ADVICE)
             solving = solving_module("derivatives", derived.parts, derived.columns, self._widths, derived.twins, lanes)
             others = module_of({"rows": derived.rows, "outputs": derived.outputs}, lanes=lanes)
             manifest = {"key": key, "mechanism": mechanism.name, "symbols": list(KERNELS)}

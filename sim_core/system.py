@@ -36,7 +36,8 @@ class System(CompiledSystem):
 
         Its kernels are straight-line code. Raises CompilationTooLarge for a system that is too large for such kernels.
         """
-        check_effort(self.mechanism, least_sizes(self.mechanism), LIMIT_S)
+        advice = "these are the limits of every Batch; simulate such systems one by one, with Simulation"
+        check_effort(self.mechanism, least_sizes(self.mechanism), LIMIT_S, advice)
         return Batch(self, lanes)
 
     def derivatives(
@@ -69,7 +70,8 @@ class System(CompiledSystem):
     def _functions(self) -> dict[str, Any]:
         from sim_core.derivation.derivatives.functions import derive_functions  # it imports CasADi
 
-        check_effort(self.mechanism, least_sizes(self.mechanism), LIMIT_S)
+        advice = "these are the limits of all CasADi functions; use numbers, such as those of System.acceleration"
+        check_effort(self.mechanism, least_sizes(self.mechanism), LIMIT_S, advice)
         return derive_functions(self.mechanism)
 
 

@@ -19,6 +19,7 @@ LARGE, GROWTH = 10_000, 0.4
 AT_START_BYTES, PER_INSTRUCTION_BYTES = 150e6, 3e3  # of a process that compiles, by its largest kernel
 MATRICES = 4  # matrices of the size of the mass matrix that the start of a simulation holds at a time
 DERIVED_BYTES = 500.0  # per instruction of all kernels, in the process that derives them
+MORE = "to compile all the same, give compile_limit_s to assemble or, in a launch file, in [sim], or --yes to a command"
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,12 @@ class CompilationTooLarge(InvalidRequest):
     effort  the estimated effort
     """
 
-    def __init__(self, owner: str, effort: Effort, limit_s: float) -> None:
+    def __init__(self, owner: str, effort: Effort, limit_s: float, advice: str = MORE) -> None:
         self.effort = effort
         super().__init__(
             f"{owner}: compiling its kernels of {effort.instructions:,} instructions would take about "
             f"{effort.seconds:.2g} s and {effort.memory / 1e9:.2g} GB, and the limits are {limit_s:g} s and "
-            f"{LIMIT_BYTES / 1e9:g} GB; to compile all the same, give compile_limit_s to assemble or, in a launch "
-            "file, in [sim], or --yes to a command"
+            f"{LIMIT_BYTES / 1e9:g} GB; {advice}"
         )
 
 
@@ -78,16 +78,17 @@ def least_sizes(mechanism: Mechanism) -> list[int]:
     return [operations, operations]
 
 
-def check_effort(mechanism: Mechanism, sizes: Iterable[int], limit_s: float) -> None:
+def check_effort(mechanism: Mechanism, sizes: Iterable[int], limit_s: float, advice: str = MORE) -> None:
     """Raise CompilationTooLarge if the compilation takes longer than `limit_s`.
 
     With a limit of at most LIMIT_S, memory beyond LIMIT_BYTES is refused, too.
 
-    sizes  number of instructions of each kernel
+    sizes   number of instructions of each kernel
+    advice  end of the message of the error: what to do instead
     """
     effort = effort_of(sizes)
     if effort.seconds > limit_s or (effort.memory > LIMIT_BYTES and limit_s <= LIMIT_S):
-        raise CompilationTooLarge(f"mechanism {mechanism.name!r}", effort, limit_s)
+        raise CompilationTooLarge(f"mechanism {mechanism.name!r}", effort, limit_s, advice)
 
 
 def check_memory(mechanism: Mechanism, limit_s: float) -> None:

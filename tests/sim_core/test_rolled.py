@@ -300,9 +300,15 @@ def test_by_default_long_chains_are_rolled_and_short_or_branched_trees_are_not()
 def test_straight_line_derivatives_of_a_long_chain_are_refused_before_their_derivation() -> None:
     system = assemble(tree(400))
     assert system.is_rolled
-    for request in (lambda: system.derivatives(0.0, np.zeros(400), np.zeros(400)), system.casadi, system.batch):
-        with pytest.raises(CompilationTooLarge):
+    advice: dict[str, Callable[[], Any]] = {
+        "all exact derivatives; take differences": lambda: system.derivatives(0.0, np.zeros(400), np.zeros(400)),
+        "all CasADi functions; use numbers": system.casadi,
+        "every Batch; simulate such systems one by one": system.batch,
+    }
+    for text, request in advice.items():
+        with pytest.raises(CompilationTooLarge, match=f"these are the limits of {text}") as refused:
             request()
+        assert "compile_limit_s" not in str(refused.value)
 
 
 def test_a_size_whose_mass_matrix_does_not_fit_memory_is_refused_with_an_estimate() -> None:
