@@ -26,7 +26,7 @@ import numpy as np
 
 from robots.importing.mjcf.compiled import Compiled, rotation
 from robots.importing.mjcf.geoms import KINDS, quaternion_of
-from robots.importing.mjcf.softness import EARTH, PARAMETERS, PREFIX, SOLREF, Softness
+from robots.importing.mjcf.softness import EARTH, PARAMETERS, PREFIX, SOLREF, Softness, depth_at_rest
 from robots.importing.rotations import vector
 from robots.importing.xml_reader import Element
 from sim_core.mechanism import Mechanism, SphereContact, box_contacts, capsule_contacts
@@ -81,7 +81,7 @@ class Contacts:
         masses, contacts = self._masses(found, mechanism), []
         for contact in found:
             softness, element = self._soft[contact.name]
-            depth, weight = softness.depth(gravity, step), masses[contact.name] * gravity
+            depth, weight = depth_at_rest(softness, gravity, step), masses[contact.name] * gravity
             if contact.name in self._given:
                 self._check_solref(contact, depth, weight, element)
             else:
@@ -90,7 +90,7 @@ class Contacts:
         return replace(mechanism, contacts=tuple(contacts))
 
     def _masses(self, contacts: Sequence[SphereContact], mechanism: Mechanism) -> dict[str, float]:
-        """{contact: mass, kg, whose weight a contact in MuJoCo bears at the depth that `Softness.depth` gives}.
+        """{contact: mass, kg, whose weight a contact in MuJoCo bears at the depth that `depth_at_rest` gives}.
 
         It is the reciprocal of the sum of MuJoCo's inverse weights of the two bodies, but at most the total mass:
         contacts of two bodies whose centres of mass cannot move are rigid in MuJoCo.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sim_core.mechanism import SphereContact, dissipation_for
 from sim_core.mechanism.quantities import value_of
@@ -41,26 +42,6 @@ class Softness:
         restitution = 0.0 if z >= 1.0 else math.exp(-math.pi * z / math.sqrt(1.0 - z * z)) if z > 0.0 else 1.0
         return dissipation_for(max(restitution, LEAST), 1.0)
 
-    def depth(self, gravity: float, step: float) -> float:
-        """Penetration, m, of a single MuJoCo contact at rest under the acceleration `gravity`, m/s2.
-
-        The penetration is the solution x of d(x)^2 k x = (1 - d(x)) gravity, where d is MuJoCo's impedance from solimp
-        and k the stiffness from solref.
-
-        step  MuJoCo's time step, s: a shorter time constant in solref than 2 * step is replaced by 2 * step. With 0, no
-              time constant is replaced
-        """
-        first, second = self.solref
-        most = min(max(self.solimp[1], BOUNDS[0]), BOUNDS[1])
-        constant = max(first, 2.0 * step)
-        k = 1.0 / (most * constant * second) ** 2 if first > 0.0 else -first / most**2
-        low, high = 0.0, DEEPEST
-        for _ in range(100):
-            x = 0.5 * (low + high)
-            d = self.impedance(x)
-            low, high = (x, high) if d * d * k * x < (1.0 - d) * gravity else (low, x)
-        return 0.5 * (low + high)
-
     def impedance(self, x: float) -> float:
         """MuJoCo's impedance d at the penetration x, m, from solimp."""
         least, most = (min(max(bound, BOUNDS[0]), BOUNDS[1]) for bound in self.solimp[:2])
@@ -73,6 +54,28 @@ class Softness:
         else:
             y = 1.0 - (1.0 - share) ** power / (1.0 - middle) ** (power - 1.0)
         return least + y * (most - least)
+
+
+@lru_cache(maxsize=1024)  # the contacts of a file have few kinds of softness
+def depth_at_rest(softness: Softness, gravity: float, step: float) -> float:
+    """Penetration, m, of a single MuJoCo contact at rest under the acceleration `gravity`, m/s2.
+
+    The penetration is the solution x of d(x)^2 k x = (1 - d(x)) gravity, where d is MuJoCo's impedance from solimp
+    and k the stiffness from solref.
+
+    step  MuJoCo's time step, s: a shorter time constant in solref than 2 * step is replaced by 2 * step. With 0, no
+          time constant is replaced
+    """
+    first, second = softness.solref
+    most = min(max(softness.solimp[1], BOUNDS[0]), BOUNDS[1])
+    constant = max(first, 2.0 * step)
+    k = 1.0 / (most * constant * second) ** 2 if first > 0.0 else -first / most**2
+    low, high = 0.0, DEEPEST
+    for _ in range(100):
+        x = 0.5 * (low + high)
+        d = softness.impedance(x)
+        low, high = (x, high) if d * d * k * x < (1.0 - d) * gravity else (low, x)
+    return 0.5 * (low + high)
 
 
 def numbers_of(contact: SphereContact) -> list[float]:
