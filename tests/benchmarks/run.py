@@ -74,7 +74,7 @@ for constant, value in json.loads(constants).items():
         setattr(module, constant, value)
 module.main(report)
 """
-PEERS = {"exudyn": "exudyn", "pinocchio": "pin", "mujoco": "mujoco"}
+PEERS = {"exudyn": ("exudyn",), "pinocchio": ("pin",), "mujoco": ("mujoco", "mujoco-core")}  # distributions
 
 
 def machine() -> dict[str, Any]:
@@ -86,7 +86,7 @@ def machine() -> dict[str, Any]:
         "system": platform.platform(),
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in names},
-        "peers": {peer: _version(package) for peer, package in PEERS.items()},
+        "peers": {peer: next(filter(None, map(_version, each)), None) for peer, each in PEERS.items()},
     }
 
 
