@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"nodes has no {name!r}; it has {', '.join(__all__)}")
     if name in ("client", "messages"):
         return importlib.import_module(f"nodes.{name}")
+    warnings.warn(f"nodes.{name} is removed in version 0.3; import it from armswing", FutureWarning, stacklevel=2)
     return getattr(importlib.import_module("nodes.node"), name)
 
 

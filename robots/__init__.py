@@ -1,7 +1,8 @@
-"""Robot descriptions: `robots.names()` lists them, `robots.build(name, **parameters)` builds one."""
+"""Robot descriptions. `robots.build` and `robots.names` are names of version 0.1 of `armswing.build` and `names`."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from sim_core.support.extras import with_install_hint
@@ -16,6 +17,7 @@ __all__ = ["build", "names"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module robots has no attribute {name!r}; its attributes are {', '.join(__all__)}")
+    warnings.warn(f"robots.{name} is removed in version 0.3; import it from armswing", FutureWarning, stacklevel=2)
     try:
         from robots import registry
     except ModuleNotFoundError as error:

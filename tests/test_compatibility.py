@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -56,7 +57,7 @@ NODES = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:nodes:FutureWarning")
+@pytest.mark.filterwarnings("ignore:(nodes|robots):FutureWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_of_version_0_1_is_the_public_one(name: str) -> None:
     module, _, last = name.rpartition(".")
@@ -65,13 +66,14 @@ def test_a_name_of_version_0_1_is_the_public_one(name: str) -> None:
     assert any(getattr(each, last, None) is found for each in ours)
 
 
-@pytest.mark.parametrize("name", ["nodes.client", "nodes.messages"])
-def test_a_module_of_version_0_1_names_its_new_place(name: str) -> None:
-    code = f"import nodes, importlib; nodes.{name[6:]}; importlib.import_module({name!r})"
+@pytest.mark.parametrize("name", ["nodes.client", "nodes.messages", "nodes.Node", "robots.build"])
+def test_a_name_of_version_0_1_names_its_new_place(name: str) -> None:
+    package, last = name.split(".")
+    code = f"from {package} import {last}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     notices = [line for line in done.stderr.splitlines() if "FutureWarning" in line]
     assert len(notices) == 1
-    assert f"{name} goes with version 0.3; import armswing.{name[6:]}" in notices[0]
+    assert re.search(rf"{name} is removed in version 0.3; import (armswing.{last}|it from armswing)$", notices[0])
 
 
 def test_a_snapshot_names_classes_by_their_module_of_version_0_2_0() -> None:

@@ -210,7 +210,7 @@ def test_a_command_in_a_light_install_ends_with_one_line(words: str, extra: str,
 
 
 @pytest.mark.parametrize(
-    "name", ["from armswing import Simulation", "from robots import build", "import sim_core as s; s.assemble"]
+    "name", ["from armswing import Simulation", "from armswing import build", "import sim_core as s; s.assemble"]
 )
 def test_python_names_it_too(name: str) -> None:
     done = subprocess.run([sys.executable, "-P", "-c", f"{REFUSE}\n{name}"], capture_output=True, text=True, timeout=60)

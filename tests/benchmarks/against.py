@@ -38,7 +38,7 @@ PROGRAM = """
 import inspect, json, os, sys, time, warnings
 warnings.simplefilter("ignore")
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-from robots import build
+from armswing import build
 from sim_core import Simulation, assemble
 robots, steps, repeats = json.loads(sys.argv[1])
 least = {}

@@ -24,12 +24,12 @@ import numpy as np
 from bars import at_least
 from mcap.writer import CompressionType, Writer
 
+from armswing import build
 from nodes.framework.messages import RobotState
 from nodes.framework.messages.codec import decode, encode
 from nodes.framework.recording.reader import RecordingWriter, read_recording
 from nodes.node import Context
 from nodes.recorder import Recorder
-from robots import build
 
 MESSAGES = 30_000
 REPEATS = 7

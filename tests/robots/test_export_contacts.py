@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from robots import build
+from armswing import build
 from robots.export import export
 from robots.export.tree import Export
 from sim_core.errors import InvalidRequest

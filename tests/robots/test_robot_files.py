@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robots import build, files, registry
+from armswing import build
+from robots import files, registry
 from sim_core.errors import InvalidRequest
 from sim_core.inverse import mass_matrix
 from sim_core.system import assemble

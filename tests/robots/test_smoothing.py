@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robots import build
+from armswing import build
 from robots.smoothing import (
     BRISTLE_RATE,
     DEFAULT,

@@ -144,7 +144,7 @@ def test_a_mechanism_with_guards_has_no_rollout() -> None:
 
 def test_what_is_compiled_for_the_first_time_is_told_on_stderr_where_no_log_is_kept(tmp_path: Path) -> None:
     program = (
-        "from robots import build; from sim_core import assemble;"
+        "from armswing import build; from sim_core import assemble;"
         "assemble(build('arm_2dof')).batch(lanes=2).rollout([[0.1, 0.2]], [[0, 0]], step_s=1e-3, steps=2)"
     )
     command = [sys.executable, "-P", "-c", program]

@@ -14,7 +14,7 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 
-from robots import build
+from armswing import build
 from sim_core.derivation.equations import Derivation, derive
 from sim_core.kernels import emit
 from sim_core.kernels.effort import CompilationTooLarge, effort_of, least_sizes

@@ -10,7 +10,7 @@ import pytest
 GAPS = """
 import ctypes, sys
 from sim_core import Simulation, assemble
-from robots import build
+from armswing import build
 
 RESERVED = 0x22 | 0x4000  # MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE
 libc = ctypes.CDLL(None)

@@ -15,7 +15,7 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from robots import build
+from armswing import build
 from sim_core import Simulation, forward_dynamics, inverse_dynamics
 from sim_core.derivation.rolled.kernels import derive_rolled
 from sim_core.derivation.start import checked_rows, violated_at_start

@@ -25,7 +25,7 @@ sys.path[:0] = [] if str(ROOT) in sys.path else [str(ROOT)]
 
 import mujoco  # noqa: E402
 
-from robots import build  # noqa: E402
+from armswing import build  # noqa: E402
 from robots.export import export  # noqa: E402
 from sim_core.errors import InvalidMechanism  # noqa: E402
 from tests.robots.importing.same import assert_same  # noqa: E402

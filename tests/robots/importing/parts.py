@@ -8,7 +8,7 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from robots import build
+from armswing import build
 from sim_core.derivation.equations import derive_batch
 from sim_core.inverse import forward_dynamics, inverse_dynamics, mass_matrix
 from sim_core.mechanism import GROUND, Mechanism

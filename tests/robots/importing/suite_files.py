@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = [] if str(ROOT) in sys.path else [str(ROOT)]
 
-from robots import build  # noqa: E402
+from armswing import build  # noqa: E402
 from robots.importing.mjcf.unread import IGNORABLE  # noqa: E402
 from sim_core.errors import InvalidRequest  # noqa: E402
 from sim_core.mechanism import Mechanism  # noqa: E402

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from armswing import build
 from nodes.framework.messages import Description
 from nodes.framework.simulation.description import describe
-from robots import build
 from robots.export import export
 from robots.importing import meshes
 from robots.importing.inertials import box_of

@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from robots import build
+from armswing import build
 from sim_core.errors import InvalidRequest
 from sim_core.inverse import inverse_dynamics, mass_matrix
 from sim_core.mechanism import Mechanism

@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from robots import build
+from armswing import build
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import Mechanism
 

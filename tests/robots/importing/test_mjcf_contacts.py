@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from robots import build
+from armswing import build
 from robots.export.inverse_weights import inverse_weights
 from sim_core.errors import DescriptionWarning, InvalidRequest, StepTooLargeWarning
 from sim_core.mechanism import dissipation_for

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from robots import build
+from armswing import build
 from robots.export import export
 from sim_core.errors import DescriptionWarning, InvalidRequest
 from sim_core.inverse import inverse_dynamics

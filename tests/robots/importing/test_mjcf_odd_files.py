@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from robots import build
+from armswing import build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 from tests.robots.importing.test_mjcf_import import qpos_of, worst_miss

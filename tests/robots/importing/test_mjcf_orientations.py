@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from robots import build
+from armswing import build
 from robots.export import export
 from sim_core.errors import DescriptionWarning, InvalidRequest, StepTooLargeWarning
 from sim_core.inverse import inverse_dynamics

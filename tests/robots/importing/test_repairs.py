@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robots import build
+from armswing import build
 from sim_core import Simulation, assemble
 from sim_core.errors import InvalidRequest, StepTooLargeWarning
 from sim_core.mechanism.inertias import inertia_matrix, nearest_inertia

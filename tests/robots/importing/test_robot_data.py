@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from robots import build
+from armswing import build
 from robots.export import export
 from sim_core import assemble
 from sim_core.errors import InvalidMechanism, InvalidRequest

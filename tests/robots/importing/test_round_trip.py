@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from robots import build
+from armswing import build
 from robots.export import export
 from sim_core.mechanism import Mechanism
 from tests.robots.importing.same import assert_same

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from armswing import build
 from nodes.cli.application import run
-from robots import build
 
 BENCH_ARM = str(Path(__file__).resolve().parents[3] / "launch/examples/bench_arm.urdf")
 

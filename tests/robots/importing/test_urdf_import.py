@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robots import build, files, registry
+from armswing import build
+from robots import files, registry
 from robots.export import export
 from robots.importing.rotations import rotation_rpy
 from sim_core.errors import DescriptionWarning, InvalidMechanism

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from robots import build
+from armswing import build
 from sim_core.errors import DescriptionWarning, InvalidRequest
 from sim_core.mechanism import JointSpring
 from tests.robots.importing.parts import joint, link

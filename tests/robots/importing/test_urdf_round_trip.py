@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robots import build
+from armswing import build
 from robots.export import export
 from sim_core.errors import DescriptionWarning
 from sim_core.inverse import inverse_dynamics

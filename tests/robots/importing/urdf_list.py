@@ -23,7 +23,7 @@ sys.path[:0] = [] if str(ROOT) in sys.path else [str(ROOT)]
 import numpy as np  # noqa: E402
 import pinocchio  # noqa: E402
 
-from robots import build  # noqa: E402
+from armswing import build  # noqa: E402
 from robots.export import export  # noqa: E402
 from sim_core.errors import InvalidRequest  # noqa: E402
 from sim_core.mechanism import Mechanism  # noqa: E402

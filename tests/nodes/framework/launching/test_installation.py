@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from armswing import build
 from nodes.framework.launching.installation import STEPPERS, TASKS, rollout_types
-from robots import build
 from sim_core import assemble
 from sim_core.integrators import steppers
 from sim_core.kernels.machine_code.installed import VARIABLE, installed_loops, replace_folder

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from armswing import build
 from nodes.controllers.riccati import lqr_gain
 from nodes.framework.hosting.outgoing import EncodedMessage
 from nodes.framework.messages import Event, JointCommand, JointReference, RobotState
@@ -23,7 +24,6 @@ from nodes.framework.plan.launch_plan import LinkPlan, NodePlan, Plan, SimPlan
 from nodes.framework.simulation.compose import compose
 from nodes.framework.simulation.links import Links, rounded_times
 from nodes.node import Node
-from robots import build
 from sim_core import assemble, forward_dynamics
 from sim_core.errors import SimulationWarning
 
