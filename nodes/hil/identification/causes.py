@@ -87,7 +87,8 @@ class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
     """Model errors that would explain the effort residual, the model's efforts minus the measured ones.
 
     residual   RMS of the residual / RMS of the measured efforts, for the joint with the largest ratio. Both RMS values
-               are those of the signals low-passed at 10 Hz
+               are those of the signals low-passed at 10 Hz. For a joint without a motor, here and below, over the RMS
+               of the larger of the model's terms that cancel there, gravity and inertia
     explained  fraction of the residual's power, weighted by the noise of each joint, that all `causes` together explain
     timing     power of the effort errors due to inexact time stamps, relative to the power of the residual. These
                errors were estimated from the measured velocities and are already removed from the residual. None for

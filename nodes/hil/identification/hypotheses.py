@@ -32,6 +32,7 @@ ROUNDS = 4  # most iterations for encoder offsets, in which the efforts are nonl
 LINEAR = 1e-3  # rad or m: change of an offset that counts as converged
 SMOOTHED = 0.02  # fraction of a joint's largest rate below which the sign of the rate is smoothed
 NOISY = 0.2  # white noise of efforts, relative to their RMS, from which on no backlash is searched for
+NO_EFFORT = 0.01  # RMS of a joint's efforts over the largest of all joints, below which it has no motor
 FLOOR = 1e-3  # least noise assumed, as a fraction of a joint's efforts
 
 
@@ -169,8 +170,7 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, known: _Known, zero
         off = off + zeros[joint] * efforts.per_position(int(joint), shifted.q, shifted.v, shifted.a)
     timing, sampling = known.banded(band)
     residual = band(off) if sampling is None else band(off) - sampling
-    sizes = rms(effort)
-    sizes = np.maximum(sizes, 0.01 * sizes.max())  # a joint without an actuator has no measured efforts
+    sizes = _sizes(efforts, shifted, band, effort)
     share = float((rms(residual) / sizes).max())
     causes: list[Hint] = []
     shares: tuple[float | None, ...] = (None, None)
@@ -198,6 +198,22 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, known: _Known, zero
         unexplained=float((np.sqrt(following(unexplained, moving, motion.independent)) / sizes).max()),
     )
     return Explanation(found, efforts.names, band.thinned(motion.time), effort, residual, unexplained)
+
+
+def _sizes(efforts: Efforts, motion: Motion, band: Band, effort: Floats) -> Floats:
+    """Sizes (k,) to which shares of each joint's efforts refer, N m or N: RMS of its measured efforts `effort` (n, k).
+
+    For a joint without measured efforts, RMS of the model's larger term, of gravity or of inertia, which cancel there.
+    """
+    sizes = rms(effort)
+    least = NO_EFFORT * sizes.max()
+    if (sizes >= least).all():
+        return sizes
+    rest = np.zeros_like(motion.q)
+    gravity = efforts.along(motion.q, rest, rest)
+    inertia = efforts.along(motion.q, rest, motion.a) - gravity
+    terms = np.maximum(rms(band(gravity)), rms(band(inertia)))
+    return np.where(sizes < least, np.maximum(terms, least), sizes)
 
 
 def _moving(motion: Motion, band: Band, model: Floats) -> Floats:

@@ -11,6 +11,8 @@ from armswing import Simulation, assemble, build
 from nodes.framework.plan.launch_plan import SimPlan
 from nodes.framework.simulation.description import describe
 from nodes.hil.alignment.streams import Stream, StreamError
+from nodes.hil.identification.hypotheses import explain
+from nodes.hil.identification.model import Efforts, model_of
 from nodes.hil.logs.columns import read_columns
 from nodes.hil.logs.importing import import_log, write_recording
 from nodes.hil.logs.tables import Table
@@ -85,6 +87,17 @@ def test_a_report_on_an_imported_log_names_the_mass_and_friction_that_the_model_
     assert "1 samples without a position, velocity or effort are left out" in verdict.measured.notes
     found = {(hint.kind, hint.of): hint.value for hint in verdict.hints.causes}
     assert found["friction", "arm_2"] == pytest.approx(0.05, rel=0.05)
+
+
+def test_shares_of_a_joint_without_motor_refer_to_the_terms_that_cancel_there() -> None:
+    hints = explain(Efforts(model_of("ricmonk", {})), swing(4.0, arm_1_damping=0.05)).hints
+    assert hints.residual is not None
+    assert 0.01 < hints.residual < 0.3
+    (friction,) = (each for each in hints.causes if (each.kind, each.of) == ("friction", "arm_1"))
+    assert friction.value == pytest.approx(0.05, rel=0.05)
+    assert friction.share < 0.3
+    least = {(each.kind, each.of): each.size for each in hints.least}
+    assert all(size is None or size < 1.0 for (kind, _), size in least.items() if kind == "friction")
 
 
 def test_commanded_efforts_stand_in_for_those_that_were_not_measured(tmp_path: Path) -> None:
