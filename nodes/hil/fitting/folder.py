@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,7 @@ from sim_core.errors import InvalidRequest
 from sim_core.identification.result import FitResult
 from sim_core.mechanism import Mechanism
 
-VERDICT, CORRECTED = "verdict.json", "corrections.toml"
+VERDICT, CORRECTED, REPORT = "verdict.json", "corrections.toml", "report"
 FORMATS = (".toml", ".urdf")
 
 
@@ -40,6 +41,7 @@ def write(
     plots.mkdir(parents=True, exist_ok=True)
     for old in plots.glob("*.png"):
         old.unlink()
+    shutil.rmtree(folder / REPORT, ignore_errors=True)  # of an earlier fit
     write_file(folder / VERDICT, msgspec.json.format(msgspec.json.encode(verdict), indent=1) + b"\n")
     write_file(folder / CORRECTED, written_toml(corrections, verdict))
     pictures = draw_all(result, sliding, plots)

@@ -111,7 +111,13 @@ class Case:
 
 
 def read_case(
-    recording: Path, second: Path | None, measured_topic: str | None = None, predicted_topic: str | None = None
+    recording: Path,
+    second: Path | None,
+    measured_topic: str | None = None,
+    predicted_topic: str | None = None,
+    *,
+    sim: Mapping[str, Any] | None = None,
+    start_s: float = 0.0,
 ) -> Case:
     """The streams to compare, read from one or two recordings.
 
@@ -125,6 +131,8 @@ def read_case(
     stream is a new simulation of the recorded plan's model, in which these commands act at the recorded instants. A
     `predicted_topic` prevents this simulation.
 
+    sim      keys of the table [sim] that replace those of the recorded plan, such as another model's
+    start_s  simulation time, s, from which on the streams are compared
     Raises StreamError or RecordingError with a one-line message for the user.
     """
     first = read_recording(recording, warn=False)
@@ -133,26 +141,26 @@ def read_case(
         require_no_hole(each, "reported on: the robot would be blamed for what is missing")
     measured = measured_topic or _topic(first, ("measured_state",) if second is None else ("measured_state", "state"))
     if second is None and predicted_topic is None and first.topic_of_states() is None and _plan(first):
-        return _case_without_states(first, measured)
+        return _case_without_states(first, measured, sim or {}, start_s)
     predicted = predicted_topic or _topic(other, ("state",))
     if other is first and measured == predicted:
         raise StreamError(
             f"{recording}: topic {measured!r} would be compared with itself; name two topics or two recordings"
         )
     plan = _plan(other)
-    sim = plan.get("sim", {})
+    sim = {**plan.get("sim", {}), **(sim or {})}
     described = other.description or first.description
     sliding = [joint.name for joint in described.joints if joint.unit == "m"] if described is not None else []
     actuators = described.actuators if described is not None else []
     compared = _compared_with(_plan(first)) or _compared_with(plan)
-    settle_s = compared.get("settle_s", 0.0)
+    start_s = max(start_s, compared.get("settle_s", 0.0))
     recorded = _source(other, predicted)
     if other is first and predicted_topic is None:
         recorded = _driven(first, f"{measured.rpartition('/')[0]}/applied_command", recorded, sim)
     source = _source(first, measured)
     return Case(
-        _since(source, settle_s),
-        _since(recorded, settle_s),
+        _since(source, start_s),
+        _since(recorded, start_s),
         located_if_there(str(sim.get("robot", "")), *folders_of(other.path)),
         sim.get("parameters", {}),
         frozenset(sliding),
@@ -166,11 +174,11 @@ def read_case(
     )
 
 
-def _case_without_states(recording: Recording, measured: str) -> Case:
+def _case_without_states(recording: Recording, measured: str, changed: Mapping[str, Any], start_s: float) -> Case:
     """Case of a recording with measured states alone, whose predicted states are simulated from the measured ones."""
-    sim = _plan(recording).get("sim", {})
+    sim = {**_plan(recording).get("sim", {}), **changed}
     robot = located_if_there(str(sim.get("robot", "")), *folders_of(recording.path))
-    source = _source(recording, measured)
+    source = _since(_source(recording, measured), start_s)
     applied = f"{measured.rpartition('/')[0]}/applied_command"
     source = replace(source, stream=_complete(_with_commands(recording, applied, source.stream)))
     try:

@@ -74,6 +74,9 @@ def fit(
     With --check, nothing is fitted: the findings about the recordings are printed. Exit code 2 if one of them refuses a
     joint or a recording, otherwise 0.
 
+    With --write, a report like that of `armswing hil report` on the held-out part, with the corrected model, is written
+    into the folder "report" of --output, if the model can be simulated with what was recorded.
+
     Errors of the measurement can be searched for as well: zero (an encoder's zero, rad or m), gain (a motor constant,
     relative) and delay (of the efforts, s). They are reported with intervals, and are no part of the corrected robot.
     """
@@ -91,6 +94,7 @@ def fit(
     from nodes.hil.fitting.checking import check_case, joints_left_out
     from nodes.hil.fitting.correcting import corrections_of
     from nodes.hil.fitting.reading import read_fit_case
+    from nodes.hil.fitting.second_report import report_on_held_out
     from nodes.hil.fitting.verdict import sliding_joints, verdict_of
     from sim_core.identification import fitting
 
@@ -129,6 +133,9 @@ def fit(
     corrections = corrections_of(result, case.mechanism, case.robot)
     with working("drawing"):
         folder.write(verdict, result, corrections, sliding_joints(case.mechanism), output)
+    if write:
+        with working("predicting the held-out part with the corrected model"):
+            verdict.notes.append(report_on_held_out(case, result, output / folder.CORRECTED, output / folder.REPORT))
     for path in write or []:
         text, notes = folder.corrected_file(path, corrections, case.mechanism, verdict)
         write_file(path, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -21,7 +22,7 @@ def check_recordings(recordings: Sequence[Path], robot: str, as_json: bool) -> N
     from nodes.hil.fitting.checking import check_case
     from nodes.hil.fitting.reading import read_fit_case
 
-    found = {}
+    found: dict[str, Any] = {}
     try:
         for path in recordings:
             with working(f"checking {path.name}"):

@@ -124,6 +124,19 @@ def test_the_corrected_robot_is_consistent_and_agrees_with_the_planted_one() -> 
     np.testing.assert_allclose(damping, VISCOUS, atol=0.15)
 
 
+def test_with_write_a_report_of_the_corrected_model_on_the_held_out_part_is_made() -> None:
+    write_recording(Path("measured.mcap"))
+    run(["hil", "fit", "measured.mcap", "--write", "out.toml"])
+    run(["hil", "report", "measured.mcap"])
+    reports = [Path(each) / "verdict.json" for each in ("measured_fit/report", "measured_report")]
+    after, before = (json.loads(each.read_text()) for each in reports)
+    held_out_s = 0.3 * SECONDS
+    assert after["measured"]["start_s"] == pytest.approx(SECONDS - held_out_s, abs=0.1 * SECONDS)
+    assert after["hints"]["residual"] < 0.5 * before["hints"]["residual"]
+    run(["hil", "fit", "measured.mcap"])
+    assert not Path("measured_fit/report").exists()
+
+
 def reversed_sign(q: np.ndarray, tau: np.ndarray) -> None:
     tau[:, 1] *= -1.0
 
