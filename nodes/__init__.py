@@ -22,7 +22,8 @@ def __getattr__(name: str) -> Any:
     if name in ("client", "messages"):
         return importlib.import_module(f"nodes.{name}")
     warnings.warn(f"nodes.{name} is removed in version 0.3; import it from armswing", FutureWarning, stacklevel=2)
-    return getattr(importlib.import_module("nodes.node"), name)
+    found = getattr(importlib.import_module("nodes.node"), name)
+    return globals().setdefault(name, found)  # an import statement asks twice
 
 
 def __dir__() -> list[str]:

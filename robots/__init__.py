@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
         from robots import registry
     except ModuleNotFoundError as error:
         raise with_install_hint(error) from None
-    return getattr(registry, name)
+    return globals().setdefault(name, getattr(registry, name))  # an import statement asks twice
 
 
 def __dir__() -> list[str]:
