@@ -81,6 +81,13 @@ def test_a_heavier_wheel_and_a_stronger_motor_speed_up_by_it(
     assert plant.effort.tolist() == [0.1]  # what the motor was told is what its current says
 
 
+def test_a_load_slows_the_wheel_down_from_its_time_on() -> None:
+    load = {"payload_body": "disc", "payload_mass": 2.0, "payload_point": (0.1, 0.0, 0.0), "payload_from_s": 0.2}
+    loaded = J + 2.0 * 0.1**2
+    speed = 2.0 + 0.2 * 0.1 / J + 0.3 * 0.1 / loaded
+    assert turned(0.5, effort=0.1, **load).velocity[0] == pytest.approx(speed)
+
+
 def test_backlash_costs_the_push_until_it_is_taken_up() -> None:
     plant = turned(0.5, effort=0.1, backlash={"axle": 0.02}, take_up_rate=1.0)
     assert plant.velocity[0] == pytest.approx(2.0 + (0.5 - 0.01) * 0.1 / J, abs=2 * 1e-3 * 0.1 / J)  # from the middle

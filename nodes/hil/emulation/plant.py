@@ -14,13 +14,14 @@ from nodes.hil.alignment.streams import Floats
 from nodes.hil.emulation.imperfections import dry_friction, take_up
 from nodes.hil.identification.model import with_open_mass
 from robots.registry import build
-from sim_core.mechanism import Actuator, Mechanism, Tunable
+from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Tunable
 from sim_core.mechanism.quantities import value_of
 from sim_core.servos.loops import Servos
 from sim_core.simulation import Simulation
 from sim_core.state import State
 from sim_core.system import System, assemble
 
+LOAD, LOAD_MASS = "payload", "payload/mass"
 EVERY = "*"  # name for every body, joint or actuator that is not named explicitly
 
 
@@ -37,6 +38,10 @@ class PlantPerturbation(msgspec.Struct, forbid_unknown_fields=True, frozen=True,
     dry_friction: dict[str, float] = {}  # by joint, dry friction, N m or N
     backlash: dict[str, float] = {}  # by joint, backlash of its actuator's gear, rad or m
     take_up_rate: float = 1.0  # rate at which a drive crosses the backlash, rad/s or m/s
+    payload_body: str = ""  # body that carries a load; "": none
+    payload_mass: float = 0.0  # kg, a point
+    payload_point: tuple[float, float, float] = (0.0, 0.0, 0.0)  # m: place of the load in the body's frame
+    payload_from_s: float = 0.0  # s after the robot's start: time from which on it carries the load
 
     def __post_init__(self) -> None:
         for field in ("friction", "dry_friction", "backlash"):
@@ -45,6 +50,11 @@ class PlantPerturbation(msgspec.Struct, forbid_unknown_fields=True, frozen=True,
             require_least(field, getattr(self, field), -1.0, exclusive=True)
         if not 0.0 < self.take_up_rate < float("inf"):
             raise ValueError(f"take_up_rate is {self.take_up_rate}; it must be a number above 0")
+        for field in ("payload_mass", "payload_from_s"):
+            if not 0.0 <= getattr(self, field) < float("inf"):
+                raise ValueError(f"{field} is {getattr(self, field)}; it must be a number of at least 0")
+        if not np.isfinite(self.payload_point).all():
+            raise ValueError(f"payload_point is {self.payload_point}; it must be three finite numbers")
 
 
 def require_least(field: str, values: Mapping[str, float], least: float, exclusive: bool = False) -> None:
@@ -98,7 +108,7 @@ def mechanism_of(sim: SimPlan, differences: PlantPerturbation) -> Mechanism:
             f"dry_friction requires joint coordinates with one coordinate per joint, which robot {sim.robot!r} does "
             'not have; remove dry_friction or try the robot parameters { coordinates = "joint" }'
         )
-    return dataclasses.replace(
+    different = dataclasses.replace(
         mechanism,
         bodies=tuple(
             with_open_mass(body, 1.0 + heavier[body.name]) if heavier[body.name] else body for body in mechanism.bodies
@@ -114,6 +124,19 @@ def mechanism_of(sim: SimPlan, differences: PlantPerturbation) -> Mechanism:
             *(Actuator(name=f"{joints[index]}/dry_friction", joint=joints[index]) for index in rubbing),
         ),
     )
+    return with_load(different, differences) if differences.payload_body else different
+
+
+def with_load(mechanism: Mechanism, differences: PlantPerturbation) -> Mechanism:
+    """A copy with a body `LOAD` of the tunable mass LOAD_MASS, at first 0, at the point of the load."""
+    body = differences.payload_body
+    if body not in (names := [each.name for each in mechanism.bodies]):
+        raise ValueError(f"payload_body: there is no body {body!r}; choose from {', '.join(names)}")
+    if not mechanism.has_joint_coordinates:
+        raise ValueError(f"payload_body requires joint coordinates, which robot {mechanism.name!r} does not have")
+    load = Body(name=LOAD, mass=Tunable(LOAD_MASS, 0.0, least=0.0, unit="kg"), inertia=(0.0,) * 6)
+    joint = Joint(name=LOAD, kind="fixed", parent=body, child=LOAD, parent_point=differences.payload_point)
+    return dataclasses.replace(mechanism, bodies=(*mechanism.bodies, load), joints=(*mechanism.joints, joint))
 
 
 class Plant:
@@ -149,11 +172,15 @@ class Plant:
         self._play = spread("backlash", differences.backlash, self.names, "joint")[self._joint] * self._drives
         self._rate = differences.take_up_rate
         self._dynamics = _Dynamics(self.system)
+        self._load = differences.payload_mass if differences.payload_body else 0.0
+        self._load_from = round(differences.payload_from_s / sim.step_s)  # time steps
         self.reset()
 
     def reset(self) -> None:
         """Return to the start state, with all actuators at rest."""
         self.simulation.reset()
+        if self._load:
+            self.simulation.set_parameters({LOAD_MASS: 0.0})
         self.servos.reset()
         self._joints = self.simulation.joints()
         self._commanded = np.zeros(len(self._joint))
@@ -209,6 +236,8 @@ class Plant:
 
     def step(self) -> None:
         """Advance by one time step."""
+        if self._load and self.tick == self._load_from:
+            self.simulation.set_parameters({LOAD_MASS: self._load})
         position, velocity, _ = self._joints
         self._commanded = self.servos.efforts(position, velocity)
         effort = self.gain * self._commanded
