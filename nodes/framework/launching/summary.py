@@ -357,7 +357,7 @@ class Summary(msgspec.Struct, kw_only=True):
 
 
 UNITS = {"rad": "rad", "deg": "deg", "m": "m", "mm": "mm", "s": "s", "ms": "ms", "us": "us", "hz": "Hz"}
-UNITS |= {"n_m": "N m", "n": "N"}
+UNITS |= {"n_m": "N m", "n": "N", "kg": "kg"}
 ROUNDING = {"s": 1e-6, "ms": 1e-3}  # times are sums of steps: less than a microsecond is rounding
 
 

@@ -440,6 +440,23 @@ class Residual(Message, kw_only=True):
     state_seq: int | None = None
 
 
+class PayloadEstimate(Message, kw_only=True):
+    """Estimate of the load that a body of the robot carries.
+
+    body    body in whose frame `center` is
+    mass    kg
+    lower   lower end of the 95 % interval of `mass`, kg; may be below 0
+    upper   upper end, kg
+    center  (3,) centre of the load's mass, m; empty if the interval includes 0
+    """
+
+    body: str = ""
+    mass: float = 0.0
+    lower: float = 0.0
+    upper: float = 0.0
+    center: list[float] = []
+
+
 class PlotValues(Message, kw_only=True):
     """Values that a node plots with `context.plot`; one message contains all values of one callback.
 

@@ -19,6 +19,7 @@ from nodes.framework.messages.structs import (
     JointCommand,
     JointReference,
     Message,
+    PayloadEstimate,
     PeerClock,
     PlotValues,
     Polylines,
@@ -69,6 +70,7 @@ ROBOT_TOPICS: dict[str, Topic] = {
         Topic("measured_encoders", Encoders),
         Topic("applied_command", JointCommand),
         Topic("residual", Residual),
+        Topic("payload", PayloadEstimate),
         Topic("swing_plan", SwingPlan),
         Topic("swing_status", SwingProgress),
     )
