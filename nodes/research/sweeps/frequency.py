@@ -8,11 +8,11 @@ robot in the loop is Y / U. The loop is opened at the effort of this actuator; a
 from __future__ import annotations
 
 import dataclasses
-import itertools
+import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -20,38 +20,17 @@ import numpy as np
 from nodes.framework.plan.launch_plan import Plan
 from nodes.framework.simulation.compose import compose
 from nodes.recorder import without_recorders
+from nodes.research.sweeps.margins import Margins, margins_of, resolve_crossings
 from sim_core.analysis.linearization import LinearSystem, linearize
 from sim_core.errors import InvalidRequest, UnknownName
 
 Array = np.ndarray
 PERIODS = 4  # of a sine in one measurement
 SETTLED = 1e-3  # largest relative change of the loop gain between two measurements
-MOST_MEASUREMENTS = 12  # at one frequency
-NARROW = 1.002  # ratio of the two frequencies between which a crossing is interpolated
+MOST_MEASUREMENTS = 12  # at one frequency, or as many as fit into the time to settle
+LEAST_WAIT_S = 10.0  # shortest time to settle at one frequency
+DECAYS = 0.5  # ratio of the rest of the motion at the end and at the beginning, below which it decays
 PER_PERIOD = 4  # fewest steps in a period
-
-
-class Margins(NamedTuple):
-    """Stability margins of a closed loop, over all crossings in the measured range; None without such a crossing.
-
-    gain         factor by which the loop gain may grow: the smallest 1 / |L| above 1 where L is real and negative
-    gain_hz      frequency of this crossing, Hz
-    lower_gain   factor to which the loop gain may fall: the largest such 1 / |L| below 1
-    lower_gain_hz  frequency of this crossing, Hz
-    phase_deg    smallest change of the phase of L that makes it -180 degrees where |L| = 1
-    phase_hz     frequency of this crossing, Hz
-    delay_s      smallest additional delay that makes the phase of L -180 degrees where |L| = 1, s
-    delay_hz     frequency of this crossing, Hz
-    """
-
-    gain: float | None = None
-    gain_hz: float | None = None
-    lower_gain: float | None = None
-    lower_gain_hz: float | None = None
-    phase_deg: float | None = None
-    phase_hz: float | None = None
-    delay_s: float | None = None
-    delay_hz: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +40,7 @@ class FrequencyResponse:
     loop    (n,) loop gain L, without unit
     robot   (n,) position of the joint by the effort, measured in the loop, rad/(N m) or as the units are
     linear  (n,) the same of the linear model of the robot; None if there is none, for the reason `without_linear`
+    notes   one line for each part of the range where margins may be missing
     """
 
     actuator: str
@@ -71,6 +51,7 @@ class FrequencyResponse:
     linear: Array | None
     margins: Margins
     without_linear: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def frequency_response(
@@ -84,10 +65,12 @@ def frequency_response(
 ) -> FrequencyResponse:
     """Measure the response of a launch at an actuator.
 
-    frequencies  Hz; each is moved to the next one of which PERIODS periods are a whole number of steps
+    frequencies  Hz; each is moved to the next one of which PERIODS periods are a whole number of steps. Further ones
+                 between them are measured to find all crossings
     amplitude    of the sine, N m or N
     joint        joint whose position is measured; by default the actuator's
-    settle_s     time (s) from the start of the launch to the first measurement
+    settle_s     time (s) from the start of the launch to the first measurement, and the longest wait at a frequency,
+                 which is at least LEAST_WAIT_S and MOST_MEASUREMENTS measurements
     report       function called with (measured frequencies, all frequencies); it may raise an error to stop
 
     Raises InvalidRequest for a plan of several robots, a frequency that the step does not resolve, a run that diverges,
@@ -99,7 +82,7 @@ def frequency_response(
         if len(run.server.robots) != 1:
             raise InvalidRequest(f"launch {plan.name!r} has several robots; give a launch of one robot")
         robot = run.server.robots[0]
-        loop = _Loop(run, robot, actuator, joint)
+        loop = _Loop(run, robot, actuator, joint, settle_s)
         highest = 1.0 / (PER_PERIOD * loop.step_s)
         for frequency in frequencies:
             if not 0.0 < frequency <= highest:
@@ -109,25 +92,57 @@ def frequency_response(
                 )
         run.step(max(1, round(settle_s / loop.step_s)))
         linear, why = loop.linear()
-        found: dict[float, tuple[complex, complex]] = {}
-        loop.begin(amplitude)
+        measured = _Measured(loop, amplitude, report)
         for k, frequency in enumerate(sorted(frequencies)):
-            report(k, len(frequencies))
-            found |= dict([loop.measure(frequency)])
-        report(len(frequencies), len(frequencies))
-        for crosses in (_crosses_one, _crosses_real_axis):
-            for low, high in list(_crossings(found, crosses)):
-                _refine(loop, found, crosses, low, high)
-    at = np.array(sorted(found))
-    gains, responses = (np.array([found[f][k] for f in at]) for k in (0, 1))
-    model = None if linear is None else _response(linear, at)
-    return FrequencyResponse(actuator, loop.joint, at, gains, responses, model, _margins(found), why)
+            measured.expected = len(frequencies) - k
+            measured.add(frequency)
+        measured.expected = 1
+        model = None if linear is None else functools.partial(_response, linear)
+        notes = resolve_crossings(measured.loop, measured.add_if_resolved, model)
+        report(len(measured.loop), len(measured.loop))
+    at = np.array(sorted(measured.loop))
+    gains, responses = (np.array([found[f] for f in at.tolist()]) for found in (measured.loop, measured.robot))
+    margins = margins_of(measured.loop)
+    of_model = None if model is None else model(at)
+    return FrequencyResponse(actuator, loop.joint, at, gains, responses, of_model, margins, why, tuple(notes))
+
+
+class _Unresolved(InvalidRequest):
+    """The loop gain at one frequency is too large to be measured."""
+
+
+class _Measured:
+    """Loop gains and responses of the robot, by frequency.
+
+    expected  number of frequencies still to be measured, for `report`
+    """
+
+    def __init__(self, loop: _Loop, amplitude: float, report: Callable[[int, int], None]) -> None:
+        self.loop: dict[float, complex] = {}
+        self.robot: dict[float, complex] = {}
+        self.expected = 0
+        self._loop, self._report = loop, report
+        loop.begin(amplitude)
+
+    def add(self, frequency: float) -> float:
+        """Measure near a frequency; the measured frequency."""
+        self._report(len(self.loop), len(self.loop) + self.expected)
+        frequency, (gain, response) = self._loop.measure(frequency)
+        self.loop[frequency], self.robot[frequency] = gain, response
+        return frequency
+
+    def add_if_resolved(self, frequency: float) -> float | None:
+        """Measure near a frequency; the measured frequency, or None if the loop gain there is too large."""
+        try:
+            return self.add(frequency)
+        except _Unresolved:
+            return None
 
 
 class _Loop:
     """The loop of one actuator of a run, with a sine added to its effort."""
 
-    def __init__(self, run: Any, robot: Any, actuator: str, joint: str) -> None:
+    def __init__(self, run: Any, robot: Any, actuator: str, joint: str, settle_s: float) -> None:
         self.run, self.robot, self.simulation = run, robot, robot.simulation
         system = self.simulation.system
         actuators = {each.name: k for k, each in enumerate(system.mechanism.actuators)}
@@ -150,6 +165,7 @@ class _Loop:
         self._rate, self._amplitude, self._phase = 0.0, 0.0, 0
         self._rows: list[tuple[float, float, float]] = []
         self._commanded = 0.0
+        self.wait_s = max(settle_s, LEAST_WAIT_S)
 
     def linear(self) -> tuple[LinearSystem | None, str]:
         """(linear model of the robot, from all efforts to the joint's position; ""), or (None, why there is none)."""
@@ -186,26 +202,37 @@ class _Loop:
         steps = max(PERIODS * PER_PERIOD, round(PERIODS / (frequency * self.step_s)))
         frequency = PERIODS / (steps * self.step_s)
         self._rate, self._phase = 2.0 * math.pi * frequency * self.step_s, 0
-        before = np.full(2, np.inf, dtype=complex)
-        for _ in range(MOST_MEASUREMENTS):
+        sine = np.exp(-1j * self._rate * np.arange(steps))
+        window = 1.0 - np.cos(2.0 * np.pi * np.arange(steps) / steps)  # of Hann: against decaying motions
+        before, rests = np.full(2, np.inf, dtype=complex), []
+        for _ in range(max(MOST_MEASUREMENTS, math.ceil(self.wait_s / (steps * self.step_s)))):
             self._rows.clear()
             self.run.step(steps)
             rows = np.array(self._rows)
             if not np.isfinite(rows).all():
                 raise InvalidRequest(f"the run diverged at {frequency:.4g} Hz; is the loop stable without the sine?")
-            sine = np.exp(-1j * self._rate * np.arange(len(rows)))
-            commanded, effort, position = rows.T @ sine
-            if abs(effort) < 1e-3 * self._amplitude * len(rows):
-                raise InvalidRequest(
-                    f"at {frequency:.4g} Hz the loop cancels the sine, so that its gain is not resolved"
-                )
+            commanded, effort, position = rows.T @ (sine * window)
+            if abs(effort) < 1e-3 * self._amplitude * steps:
+                raise _Unresolved(f"at {frequency:.4g} Hz the loop cancels the sine, so that its gain is not resolved")
             now = np.array([-commanded, position]) / effort
             if (np.abs(now - before) <= SETTLED * np.maximum(np.abs(now), [SETTLED, 0.0])).all():
                 return frequency, (complex(now[0]), complex(now[1]))
             before = now
-        raise InvalidRequest(
-            f"the response at {frequency:.4g} Hz has not settled after {MOST_MEASUREMENTS * PERIODS} periods; let the "
-            "launch settle longer before, give a smaller amplitude, or a launch that holds the robot in one place"
+            rests.append(float(np.std(rows[:, 2] - 2.0 / steps * (position * sine.conj()).real)))
+        raise InvalidRequest(self._why_not_settled(frequency, steps * self.step_s, rests))
+
+    def _why_not_settled(self, frequency: float, each_s: float, rests: list[float]) -> str:
+        """Message about a response that has not settled.
+
+        rests  standard deviations of the position less its sine, in measurements of `each_s` seconds
+        """
+        what = f"the response at {frequency:.4g} Hz has not settled after {len(rests) * each_s:.3g} s"
+        half = len(rests) // 2
+        if max(rests[half:]) < DECAYS * max(rests[:half]):
+            return f"{what}: the launch still comes to rest; give it more time, --settle {2.0 * self.wait_s:g}"
+        return (
+            f"{what}: a motion beside the sine does not decay; the loop is unstable or at its limit of effort without "
+            "the sine, the launch moves the robot, or the measurements are noisy"
         )
 
 
@@ -213,52 +240,3 @@ def _response(linear: LinearSystem, frequencies: Array) -> Array:
     one = np.eye(len(linear.states))
     z = np.exp(2j * np.pi * frequencies * (linear.step_s or 0.0))
     return np.array([(linear.C @ np.linalg.solve(w * one - linear.A, linear.B) + linear.D).item() for w in z])
-
-
-Found = dict[float, tuple[complex, complex]]
-Crosses = Callable[[complex, complex], bool]
-
-
-def _crosses_one(a: complex, b: complex) -> bool:
-    """Whether |L| crosses 1 between two neighbouring frequencies."""
-    return (abs(a) > 1.0) != (abs(b) > 1.0)
-
-
-def _crosses_real_axis(a: complex, b: complex) -> bool:
-    """Whether L crosses the negative real axis between two neighbouring frequencies, on the shorter way."""
-    return bool((a.imag > 0.0) != (b.imag > 0.0) and abs(np.angle(-a) - np.angle(-b)) < math.pi)
-
-
-def _crossings(found: Found, crosses: Crosses) -> Iterator[tuple[float, float]]:
-    """Yield neighbouring frequencies between which the loop gain has a crossing."""
-    for low, high in itertools.pairwise(sorted(found)):
-        if crosses(found[low][0], found[high][0]):
-            yield low, high
-
-
-def _refine(loop: _Loop, found: Found, crosses: Crosses, low: float, high: float) -> None:
-    """Measure between two frequencies, halving the interval of a crossing until it is NARROW."""
-    while high / low > NARROW:
-        middle, values = loop.measure(math.sqrt(low * high))
-        if not low < middle < high:
-            return  # the step resolves no more
-        found[middle] = values
-        low, high = (low, middle) if crosses(found[low][0], values[0]) else (middle, high)
-
-
-def _margins(found: Found) -> Margins:
-    gains, phases = [], []
-    for low, high in _crossings(found, _crosses_real_axis):
-        a, b = found[low][0], found[high][0]
-        share = a.imag / (a.imag - b.imag)
-        gains.append((1.0 / abs(a.real + share * (b.real - a.real)), low * (high / low) ** share))
-    for low, high in _crossings(found, _crosses_one):
-        a, b = np.log(found[low][0]), np.log(found[high][0])
-        share = a.real / (a.real - b.real)
-        turn = (b.imag - a.imag + math.pi) % (2.0 * math.pi) - math.pi
-        phases.append((float(np.angle(-np.exp(1j * (a.imag + share * turn)))), low * (high / low) ** share))
-    upper = min((each for each in gains if each[0] > 1.0), default=(None, None))
-    lower = max((each for each in gains if each[0] < 1.0), default=(None, None))
-    phase = min(((abs(math.degrees(angle)), f) for angle, f in phases), default=(None, None))
-    delay = min((((angle % (2.0 * math.pi)) / (2.0 * math.pi * f), f) for angle, f in phases), default=(None, None))
-    return Margins(*(None if x is None else float(x) for x in (*upper, *lower, *phase, *delay)))

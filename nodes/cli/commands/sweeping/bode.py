@@ -26,7 +26,9 @@ def bode(
     launch: Annotated[Path, typer.Argument(help="A launch file (TOML) of one robot.", show_default=False)],
     from_: Annotated[float, typer.Option("--from", help="Lowest frequency, Hz.")] = 0.1,
     to: Annotated[float, typer.Option("--to", help="Highest frequency, Hz.")] = 50.0,
-    points: Annotated[int, typer.Option("--points", min=2, max=1000, help="Number of frequencies.")] = 20,
+    points: Annotated[
+        int, typer.Option("--points", min=2, max=1000, help="Number of frequencies, before those that margins need.")
+    ] = 20,
     actuator: Annotated[
         str, typer.Option("--actuator", help="Actuator at which the loop is opened.", show_default="the only one")
     ] = "",
@@ -37,7 +39,9 @@ def bode(
         float | None,
         typer.Option("--amplitude", help="Amplitude of the sine, N m or N.", show_default="1 % of the effort limit"),
     ] = None,
-    settle_s: Annotated[float, typer.Option("--settle", help="Time until the first measurement (s).")] = 2.0,
+    settle_s: Annotated[
+        float, typer.Option("--settle", help="Time until the first measurement, and longest wait at a frequency (s).")
+    ] = 2.0,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="node.key=value or sim.key=value. Repeatable.", show_default=False)
     ] = None,
@@ -104,6 +108,7 @@ def _plain(found: FrequencyResponse) -> dict[str, Any]:
         "robot": parts(found.robot),
         "linear": parts(found.linear),
         "margins": found.margins._asdict(),
+        "notes": list(found.notes),
     }
 
 
@@ -126,5 +131,7 @@ def _print(found: FrequencyResponse) -> None:
         print_line(f"delay margin  {1e3 * m.delay_s:.4g} ms at {m.delay_hz:.4g} Hz")
     if m.phase_deg is None and m.gain is None and m.lower_gain is None:
         print_line("no margins: the loop gain crosses neither 1 nor the negative real axis in this range")
+    for line in found.notes:
+        warn(f"note: {line}")
     if found.without_linear:
-        warn(f"note: without linear model: {found.without_linear}")
+        warn(f"note: without linear model, so that narrow resonances may be missed: {found.without_linear}")

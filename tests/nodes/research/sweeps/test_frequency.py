@@ -16,6 +16,7 @@ from nodes.framework.plan.files.file import load_plan
 from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.framework.simulation.compose import compose
 from nodes.research.sweeps.frequency import FrequencyResponse, frequency_response
+from nodes.research.sweeps.margins import margins_of, resolve_crossings
 from sim_core.errors import InvalidRequest, UnknownName
 
 FILE = Path(__file__).resolve().parents[4] / "launch/examples/my_controller.toml"
@@ -47,6 +48,59 @@ def test_the_delay_margin_is_that_of_the_linear_loop_and_of_delayed_runs(found: 
     assert margin == pytest.approx(min(delays), rel=0.02)
     moves = [_motion(0.5 * share * margin) for share in (0.96, 1.04)]  # a link delays both ways
     assert moves[0] < 0.1 < 0.3 < moves[1]
+
+
+@pytest.mark.parametrize(
+    ("points", "knows_the_resonance"), [(2, True), (5, True), (40, True), (20, False), (40, False)]
+)
+def test_margins_of_a_resonance_between_the_frequencies_are_those_of_the_exact_loop(
+    points: int, knows_the_resonance: bool
+) -> None:
+    s = control.tf("s")
+    robot = (s**2 + 2.0 * 0.02 * 10.7 * s + 10.7**2) / (s**2 * (s**2 + 2.0 * 0.03 * 12.5 * s + 12.5**2))
+    loop = robot * (20.0 + 6.0 * s) * control.tf(*control.pade(0.01, 4))
+
+    def gain(f: Any) -> Any:
+        return loop(2j * np.pi * f)
+
+    measured = {float(f): complex(gain(f)) for f in np.geomspace(0.3, 60.0, points)}
+
+    def measure(f: float) -> float:
+        measured[f] = complex(gain(f))
+        return f
+
+    notes = resolve_crossings(measured, measure, (lambda f: robot(2j * np.pi * f)) if knows_the_resonance else None)
+    upper, phase, _, upper_w, phase_w, _ = control.stability_margins(loop, returnall=True)
+    delays = [math.radians(p % 360.0) / w for p, w in zip(phase, phase_w, strict=True)]
+    found = margins_of(measured)
+    assert not notes
+    assert len(delays) == 3
+    assert found.delay_s == pytest.approx(min(delays), rel=1e-3)
+    assert found.phase_deg == pytest.approx(min(abs(phase)), rel=1e-3)
+    assert found.gain == pytest.approx(min(g for g, w in zip(upper, upper_w, strict=True) if g > 1.0), rel=1e-3)
+    assert len(measured) < points + 60
+
+
+def test_a_part_of_the_range_that_is_not_resolved_is_named() -> None:
+    def gain(f: float) -> complex:
+        return 3.0 / (1j * f) * (-1.0 if f > 1.0 else 1.0)
+
+    measured = {0.5: gain(0.5), 2.0: gain(2.0)}
+
+    def measure(f: float) -> float:
+        measured[f] = gain(f)
+        return f
+
+    notes = resolve_crossings(measured, measure, None)
+    assert any("Hz the loop gain is not resolved" in note for note in notes)
+    assert any("|L| is above 1 at 2 Hz" in note for note in notes)
+
+
+def test_few_frequencies_give_the_same_delay_margin(found: FrequencyResponse) -> None:
+    plan = load_plan(FILE, ["sim.mode=lockstep"])
+    few = frequency_response(plan, "arm", [0.5, 10.0], 2e-4)
+    assert few.margins.delay_s == pytest.approx(found.margins.delay_s, rel=0.01)
+    assert few.margins.delay_hz == pytest.approx(found.margins.delay_hz, rel=0.01)
 
 
 def _motion(delay_s: float) -> float:
@@ -89,7 +143,25 @@ def test_bad_input_is_one_line(arguments: dict[str, Any], error: type[Exception]
         frequency_response(load_plan(FILE, ["sim.mode=lockstep"]), **given)
 
 
+def _delayed(delay_ms: float) -> Plan:
+    return load_plan(FILE, ["sim.mode=lockstep", f"my_controller.link.delay_ms={delay_ms}"])
+
+
+def test_a_high_frequency_is_measured_beside_slow_motions_that_decay() -> None:
+    found = frequency_response(_delayed(15.0), "arm", [19.0, 20.0], 5e-4, settle_s=10.0)
+    assert found.linear is not None
+    assert np.abs(found.robot / found.linear - 1.0).max() < 1e-2
+
+
+def test_a_launch_that_comes_to_rest_is_given_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodes.research.sweeps.frequency.LEAST_WAIT_S", 0.0)
+    with pytest.raises(InvalidRequest, match="has not settled after 3 s: the launch still comes to rest.*--settle 6"):
+        frequency_response(_delayed(15.0), "arm", [20.0], 1e-5, settle_s=3.0)
+
+
 def test_a_launch_that_does_not_settle_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="does not decay; the loop is unstable"):
+        frequency_response(_delayed(45.0), "arm", [5.0], 5e-4)
     swinging = Plan(name="free", sim=SimPlan(robot="arm_2dof", mode="lockstep"), nodes=list[NodePlan]())
     with pytest.raises(InvalidRequest, match="has not settled"):
         frequency_response(swinging, "joint_2", [5.0], 1e-3, settle_s=0.1)
