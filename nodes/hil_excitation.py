@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,9 @@ from nodes.framework.plan.key_checks import convert
 from nodes.framework.plan.launch_plan import NodePlan, Plan, SimPlan
 from nodes.framework.simulation.compose import compose
 from nodes.guard.limits import GuardParams
-from nodes.guard.worst_case import table_of, unsupported, worst_case
+from nodes.guard.worst_case import table_of, unsupported, weak_joints, worst_case
 from nodes.trajectory import TrajectoryParams, curves, via_points
+from robots.registry import build
 from sim_core.identification.excitation import FINE, Array, ExcitedRobot, FourierMotion, MotionLimits, excite
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ KEYS = {"velocity": "velocity", "acceleration": "acceleration"}  # of interventi
 SHARE = 0.99  # of the limits of velocity and acceleration; at the limit itself the guard clamps rounding errors
 ROUNDS, REFINED = 6, 30  # most rehearsals; least iterations of a search after the first one
 TIGHTER = 0.95  # factor of a limit for the next search, beyond the factor by which it was exceeded
+APPROACH = 0.5  # share of the limits of velocity and acceleration for the move to the start of the motion
 SAMPLED_S = 0.01  # period of the samples of another trajectory
 TRAJECTORY = "nodes/trajectory.py:Trajectory"
 
@@ -47,32 +50,51 @@ def joints_of(mechanism: Mechanism, chosen: Sequence[str] = ()) -> list[str]:
     if (reason := unsupported(mechanism)) or mechanism.constraints:
         reason = reason or f"the constraint {mechanism.constraints[0].name!r} couples its joints"
         raise ExcitationError(f"robot {mechanism.name!r} has no excitation: {reason}")
-    servos = {each.joint: each.servo for each in mechanism.actuators if each.joint}
+    actuators = {each.joint: each for each in mechanism.actuators if each.joint}
     names = [joint.name for joint in mechanism.moving_joints]
     for name in chosen:
         if name not in names:
             raise ExcitationError(f"robot {mechanism.name!r} has no joint {name!r}; its joints are {', '.join(names)}")
     moving = [name for name in names if name in chosen or not chosen]
     for name in names:
-        if name not in servos:
+        if name not in actuators:
             raise ExcitationError(f"robot {mechanism.name!r}: no actuator drives joint {name!r}")
-        if servos[name] is None:
+        if actuators[name].servo is None:
             raise ExcitationError(
                 f"robot {mechanism.name!r}: the actuator of joint {name!r} has no servo; for a URDF or MJCF file give "
                 "--param servos=stiff"
             )
+        if actuators[name].name != name:
+            raise ExcitationError(
+                f"robot {mechanism.name!r}: the actuator of joint {name!r} is {actuators[name].name!r}; position commands "
+                "need an actuator with the name of the joint"
+            )
     return moving
 
 
-def guard_of(mechanism: Mechanism, delay_ms: float) -> GuardParams:
-    """The guard of `armswing robot guard`. Raises ExcitationError for a robot that has none."""
+def check_start(mechanism: Mechanism, joints: Sequence[str], start: Mapping[str, float]) -> None:
+    """Raise ExcitationError for a start position of a joint that does not move."""
+    for name in start:
+        if name not in joints:
+            raise ExcitationError(
+                f"robot {mechanism.name!r}: joint {name!r} of --start is none of the joints that move: "
+                f"{', '.join(joints)}"
+            )
+
+
+def guard_of(mechanism: Mechanism, joints: Sequence[str], delay_ms: float) -> GuardParams:
+    """Limits of the joints by `armswing robot guard`.
+
+    Raises ExcitationError if the worst case cannot be computed, or if the effort of a joint does not hold gravity.
+    """
     try:
         worst = worst_case(mechanism, 1e-3 * delay_ms)
     except ValueError as error:
         raise ExcitationError(str(error)) from error
-    if worst.weak:
-        raise ExcitationError("; ".join(worst.weak))
-    return msgspec.convert({"delay_ms": delay_ms, "joints": table_of(worst)}, GuardParams)
+    if weak := [line for name, line in weak_joints(worst) if name in joints]:
+        raise ExcitationError("; ".join(weak))
+    tables = {name: table for name, table in table_of(worst).items() if name in joints}
+    return msgspec.convert({"delay_ms": delay_ms, "joints": tables}, GuardParams)
 
 
 def limits_of(
@@ -112,12 +134,30 @@ def _least(values: Sequence[float | None]) -> float:
     return min([each for each in values if each is not None], default=np.inf)
 
 
-def via_point_text(motion: FourierMotion, mechanism: Mechanism, joints: Sequence[str], about: str) -> str:
-    """CSV of a motion, with positions, velocities and accelerations; `about` is the comment in its first line."""
+def approach_s(begin: Array, start: Array, limits: MotionLimits) -> float:
+    """Duration of a minimum-jerk move between two positions (n_q,) at APPROACH of the limits; 0 if they are equal."""
+    way = np.abs(start - begin)
+    if not way.any():
+        return 0.0
+    speeds, accelerations = 1.875 * way / limits.velocity, np.sqrt(5.774 * way / limits.acceleration)
+    return math.ceil(10.0 * float(np.maximum(speeds, accelerations).max()) / APPROACH) / 10.0
+
+
+def via_point_text(
+    motion: FourierMotion, begin: Array, lead_s: float, mechanism: Mechanism, joints: Sequence[str], about: str
+) -> str:
+    """CSV of a motion, with positions, velocities and accelerations.
+
+    begin   (n_q,) positions from which the robot moves to the start of the motion
+    lead_s  duration of this move, s; 0 if the motion starts at `begin`
+    about   comment in the first line of the file
+    """
     units = {name: "m" if mechanism.joint(name).is_length else "rad" for name in joints}
     names = [f"{name}_{units[name]}{per}" for per in ("", "_s", "_s2") for name in joints]
     t = motion.times(VIA_POINTS)
-    rows = np.column_stack([t, *motion(t)])
+    rows = np.column_stack([t + lead_s, *motion(t)])
+    if lead_s > 0.0:
+        rows = np.vstack([np.concatenate([[0.0], begin, np.zeros(2 * len(begin))]), rows])
     lines = [", ".join([f"{row[0]:.6f}", *(f"{value + 0.0:.9f}" for value in row[1:])]) for row in rows]
     return "\n".join([f"# {about}", '# Read it with kind = "quintic".', ", ".join(["time_s", *names]), *lines, ""])
 
@@ -141,14 +181,16 @@ class Rehearsal:
 
 
 def rehearse(
-    robot: str, parameters: Mapping[str, Any], joints: Sequence[str], guard: GuardParams, file: Path
+    robot: str, parameters: Mapping[str, Any], joints: Sequence[str], guard: GuardParams, file: Path, lead_s: float
 ) -> Rehearsal:
     """Run of the robot on its servos, in lockstep in this process, with the trajectory of a file and a guard.
 
+    lead_s  time, s, before which the robot moves to the start of the motion; what happens then does not count
     The reference has the rate of the states: extrapolated references of a lower rate have larger accelerations.
     """
     params = TrajectoryParams(file=str(file.resolve()), kind="quintic", rate_hz=RATE_HZ)
     via = via_points(params, "")
+    driven = [each.name for each in build(robot, **parameters).actuators if each.joint]
     plan = Plan(
         name="rehearsal",
         sim=SimPlan(robot=robot, parameters=dict(parameters), mode="lockstep", safe_mode="hold", rate_hz=RATE_HZ),
@@ -157,7 +199,7 @@ def rehearse(
             NodePlan(
                 name="controller",
                 run="nodes/controllers/position.py:JointPosition",
-                params={"joints": list(guard.joints)},
+                params={"joints": driven},
                 remap={"command": "raw_command"},
             ),
             NodePlan(name="guard", run="nodes/guard/node.py:Guard", params=msgspec.to_builtins(guard)),
@@ -171,11 +213,12 @@ def rehearse(
         leaf = topic.rpartition("/")[2]
         if leaf == "state":
             states.append(decode(topic, payload, RobotState))
-        elif leaf == "event" and (event := decode(topic, payload, Event)).kind.startswith("guard_"):
+        elif leaf == "event" and _is_intervention(event := decode(topic, payload, Event), joints, lead_s):
             events.append(event)
 
     with compose(plan, carry) as run:
         run.run()
+    states = [state for state in states if state.timestamp >= lead_s]
     index = [states[0].name.index(name) for name in joints]
     q, v, u = (
         np.array([getattr(state, field) for state in states])[:, index] for field in ("position", "velocity", "effort")
@@ -186,6 +229,11 @@ def rehearse(
     return Rehearsal(q.min(axis=0), q.max(axis=0), speed, effort, lag, tuple(events))
 
 
+def _is_intervention(event: Event, joints: Sequence[str], since_s: float) -> bool:
+    is_late = event.kind.startswith("guard_") and event.timestamp >= since_s
+    return is_late and (event.part in joints or event.kind == "guard_stop")
+
+
 @dataclass(frozen=True)
 class Rehearsed:
     """Excitation that kept all limits in a rehearsal.
@@ -193,6 +241,7 @@ class Rehearsed:
     motion, first  the excitation, and the random motion at which the search started
     limits         limits of the references
     text           via-point file of the motion
+    seconds        duration of the file
     rehearsal      run of the robot with this file
     """
 
@@ -200,6 +249,7 @@ class Rehearsed:
     first: FourierMotion
     limits: MotionLimits
     text: str
+    seconds: float
     rehearsal: Rehearsal
 
 
@@ -212,6 +262,7 @@ class Exciter:
     guard              limits of the guard
     limits             limits of the references
     about              comment in the first line of the file
+    start              {joint: position, rad or m} at both ends of the motion; by default the robot's start
     """
 
     def __init__(
@@ -223,10 +274,11 @@ class Exciter:
         guard: GuardParams,
         limits: MotionLimits,
         about: str,
+        start: Mapping[str, float],
     ) -> None:
         self._robot, self._parameters, self.mechanism = robot, parameters, mechanism
         self.joints, self._guard, self._limits, self._about = joints, guard, limits, about
-        self.excited = ExcitedRobot(mechanism, joints)
+        self.excited = ExcitedRobot(mechanism, joints, start)
         self.hard = limits_of(mechanism, joints, guard)
 
     def run(
@@ -239,6 +291,8 @@ class Exciter:
         Raises ExcitationError if the limits are not kept after ROUNDS rehearsals.
         """
         limits, motion, first = self._limits, None, None
+        begin = self.excited.own_start
+        lead_s = approach_s(begin, self.excited.start, limits)
         with tempfile.TemporaryDirectory(prefix="armswing") as folder:
             file = Path(folder) / "excitation.csv"
             for number in range(ROUNDS):
@@ -250,13 +304,13 @@ class Exciter:
 
                 found = excite(self.excited, limits, seconds, harmonics, seed, most, watch, motion)
                 motion, first = found.motion, first or found.first
-                file.write_text(text := via_point_text(motion, self.mechanism, self.joints, self._about))
+                file.write_text(text := via_point_text(motion, begin, lead_s, self.mechanism, self.joints, self._about))
                 progress("rehearsing", number, ROUNDS)
-                rehearsal = rehearse(self._robot, self._parameters, self.joints, self._guard, file)
+                rehearsal = rehearse(self._robot, self._parameters, self.joints, self._guard, file, lead_s)
                 tighter = self._tightened(limits, rehearsal)
                 if tighter is None:
                     progress("rehearsing", ROUNDS, ROUNDS)
-                    return Rehearsed(motion, first, self._limits, text, rehearsal)
+                    return Rehearsed(motion, first, self._limits, text, lead_s + seconds, rehearsal)
                 limits = tighter
         raise ExcitationError(f"the robot does not keep its limits on its servos: {self._excess(rehearsal)}")
 
@@ -282,7 +336,10 @@ class Exciter:
         touched = {key: self._touched(run, key) for key in ("position", "velocity", "acceleration")}
         if not run.interventions and all(each.max() <= 1.0 for each in factors.values()):
             return None
-        share = {name: np.where(each > 1.0, TIGHTER / each, touched.get(name, 1.0)) for name, each in factors.items()}
+        share = {
+            name: np.where(each > 1.0, TIGHTER / np.maximum(each, 1.0), touched.get(name, 1.0))
+            for name, each in factors.items()
+        }
         start, position = self.excited.start, share["position"]
         return MotionLimits(
             start + position * (limits.lower - start),

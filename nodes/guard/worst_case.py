@@ -279,7 +279,7 @@ def shortfalls(params: GuardParams, mechanism: Mechanism) -> Iterator[str]:
     velocities = {name: each.velocity for name, each in joints.items() if each.velocity is not None}
     given = {name: each.deceleration for name, each in joints.items()}
     need = worst_case(mechanism, 1e-3 * params.delay_ms, efforts, velocities, given)
-    if weak := [line for name, line in _weak_joints(need) if name in joints]:
+    if weak := [line for name, line in weak_joints(need) if name in joints]:
         raise ValueError("; ".join(weak))
     for name, each in joints.items():
         k = need.joints.index(name)
@@ -307,7 +307,8 @@ def shortfalls(params: GuardParams, mechanism: Mechanism) -> Iterator[str]:
                 yield f"joints.{name}.{key} is {value:.4g}, and the worst case needs {_rounded_up(needed):g}"
 
 
-def _weak_joints(worst: WorstCase) -> Iterator[tuple[str, str]]:
+def weak_joints(worst: WorstCase) -> Iterator[tuple[str, str]]:
+    """Yield (joint, line of `worst.weak`) for each joint whose effort does not hold gravity."""
     short = [k for k in range(len(worst.joints)) if HOLD * worst.holding[k] > worst.effort[k]]
     for k, line in zip(short, worst.weak, strict=True):
         yield worst.joints[k], line

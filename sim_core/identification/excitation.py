@@ -12,7 +12,7 @@ of it, with norms of order 2 POWER in place of the two extreme singular values.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,10 +98,12 @@ class ExcitedRobot:
 
     mechanism  robot in joint coordinates, a tree of joints
     joints     names of the joints that move; all others rest at their start
-    start      (n_q,) start positions of the joints that move, rad or m
+    given      {joint: position, rad or m} at both ends of the motions, by default the robot's start
+    start      (n_q,) positions of the joints that move, at both ends of the motions
+    own_start  (n_q,) the robot's start
     """
 
-    def __init__(self, mechanism: Mechanism, joints: Sequence[str]) -> None:
+    def __init__(self, mechanism: Mechanism, joints: Sequence[str], given: Mapping[str, float] | None = None) -> None:
         at, held = 0, dict[str, float]()
         for joint in mechanism.joints:
             if len(joint.coordinates) == 1:
@@ -109,7 +111,8 @@ class ExcitedRobot:
             at += len(joint.coordinates)
         self.regressor = Regressor(rigid_tree(mechanism, joints, held))
         self.joints = self.regressor.joints
-        self.start = np.array([held[name] for name in self.joints])
+        self.own_start = np.array([held[name] for name in self.joints])
+        self.start = np.array([{**held, **(given or {})}[name] for name in self.joints])
         self.columns = base_parameters(self.regressor).columns
         moving = [mechanism.joint(name) for name in self.joints]
         self.armature = np.array([value_of(joint.armature) for joint in moving])
@@ -149,7 +152,7 @@ class ExcitedRobot:
             if not limits.lower[k] < self.start[k] < limits.upper[k]:
                 raise InvalidRequest(
                     f"joint {name!r} starts at {self.start[k]:.4g}; the start must be between its limits "
-                    f"{limits.lower[k]:.4g} and {limits.upper[k]:.4g}"
+                    f"{limits.lower[k]:.4g} and {limits.upper[k]:.4g}; give another one"
                 )
             if efforts[k] >= limits.effort[k]:
                 raise InvalidRequest(

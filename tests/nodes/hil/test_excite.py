@@ -12,6 +12,7 @@ from nodes.cli.application import run
 from nodes.planning.via_points import read_via_points
 from robots.registry import build
 
+BENCH = Path(__file__).parents[3] / "launch/examples/bench_arm.urdf"
 SMALL = "hil excite arm_2dof --seconds 3 --harmonics 3 --iterations 30"
 
 
@@ -29,7 +30,8 @@ def excited(line: str, capsys: pytest.CaptureFixture[str]) -> dict:
 
 def assert_limits_held(verdict: dict) -> None:
     for joint in verdict["joints"]:
-        assert joint["lower_limit"] <= joint["lower"] <= joint["upper"] <= joint["upper_limit"]
+        if joint["lower_limit"] is not None:
+            assert joint["lower_limit"] <= joint["lower"] <= joint["upper"] <= joint["upper_limit"]
         for quantity in ("velocity", "acceleration", "effort"):
             assert 0.0 < joint[quantity] <= joint[f"{quantity}_limit"], (joint["name"], quantity)
 
@@ -64,6 +66,24 @@ def test_only_the_chosen_joints_move(capsys: pytest.CaptureFixture[str]) -> None
     assert [joint["name"] for joint in verdict["joints"]] == read_via_points(Path("via.csv")).joints == ["joint_4"]
 
 
+def test_with_a_start_the_robot_first_moves_there(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = excited(f"{SMALL} --start joint_2=0.5 --start joint_4=-0.5 -o via.csv", capsys)
+    via = read_via_points(Path("via.csv"))
+    np.testing.assert_allclose([via.positions[k] for k in (0, 1, -1)], [(0.0, 0.0), (0.5, -0.5), (0.5, -0.5)])
+    assert not np.array([[rows[k] for k in (0, 1, -1)] for rows in (via.velocities, via.accelerations)]).any()
+    assert verdict["seconds"] == via.times[-1] == 3.0 + via.times[1]
+    assert_limits_held(verdict)
+
+
+def test_a_joint_that_starts_at_its_limit_is_refused_without_a_start_and_moves_with_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    small = f"hil excite {BENCH} --param servos=stiff --seconds 3 --harmonics 3 --iterations 10 -o via.csv"
+    assert run(small.split()) == 2
+    assert "joint 'lift' starts at 0; the start must be between its limits" in capsys.readouterr().err
+    assert_limits_held(excited(f"{small} --start lift=0.85", capsys))
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -73,6 +93,9 @@ def test_only_the_chosen_joints_move(capsys: pytest.CaptureFixture[str]) -> None
         ("gibbon -o via.csv", "robot 'gibbon' has no excitation: it has beams"),
         ("andrews_squeezer -o via.csv", "robot 'andrews_squeezer' has no excitation: "),
         ("arm_2dof --joint elbow -o via.csv", "robot 'arm_2dof' has no joint 'elbow'; its joints are joint_2, joint_4"),
+        ("arm_2dof --start joint_4=5 -o via.csv", "joint 'joint_4' starts at 5; the start must be between its limits"),
+        ("arm_2dof --start elbow=5 -o via.csv", "joint 'elbow' of --start is none of the joints that move"),
+        (f"{BENCH} -o via.csv", "the actuator of joint 'turn' has no servo"),
         ("arm_2dof --compare hil_robot -o via.csv", "the robot of launch 'hil_robot' is 'arm_4dof'"),
         ("arm_2dof --seconds 0.1 -o via.csv", "--seconds 0.1: the duration must be in 1 .. 600 s"),
         ("arm_2dof --seconds nan -o via.csv", "--seconds nan: the duration must be in 1 .. 600 s"),

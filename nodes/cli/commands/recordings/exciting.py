@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.commands.models.choice import Name, Param, built
+from nodes.cli.commands.models.choice import Name, Param, built, numbers
 from nodes.cli.progress import ProgressBar, interruptible
 from nodes.cli.terminal import AsJson, InputError, parse_assignments, print_json, print_line, print_table, working
 from sim_core.errors import InvalidRequest
@@ -25,6 +25,14 @@ def excite(
     joint: Annotated[
         list[str] | None,
         typer.Option("--joint", help="A joint that moves; by default all. Repeatable.", show_default=False),
+    ] = None,
+    start: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--start",
+            help="joint=position (rad or m) at both ends of the motion; by default the robot's start. Repeatable.",
+            show_default=False,
+        ),
     ] = None,
     compare: Annotated[
         Path | None,
@@ -63,9 +71,10 @@ def excite(
 ) -> None:
     """Compute a trajectory that excites a robot for identification, and write it as a via-point file.
 
-    The motion of each joint is a Fourier series from rest to rest. The condition number of the base regressor is
-    minimized within the limits of the robot and of the guard that `armswing robot guard` prints. The trajectory is
-    rehearsed in the simulator, with the robot's servos and this guard, and written only if all limits were kept.
+    The motion of each joint is a Fourier series from rest to rest. With --start, the robot first moves there. The
+    condition number of the base regressor is minimized within the limits of the robot and of the guard that `armswing
+    robot guard` prints. The trajectory is rehearsed in the simulator, with the robot's servos and this guard, and
+    written only if all limits were kept.
 
     Obstacles and collisions of the robot with itself are not considered: watch the motion before the robot moves.
     """
@@ -76,18 +85,20 @@ def excite(
     from nodes.framework.recording.new_file import write_file
     from robots.registry import with_joint_coordinates
 
+    begin = numbers(start, "--start")
     mechanism, _ = built(robot, param, as_tree=True)
     parameters = with_joint_coordinates(robot, parse_assignments(param or [], "--param"))
     number = harmonics or min(MOST, max(FEWEST, round(HIGHEST_HZ * seconds)))
     try:
         joints = excitation.joints_of(mechanism, joint or [])
+        excitation.check_start(mechanism, joints, begin)
         other = None if compare is None else excitation.trajectory_of(load_plan(compare), robot, joints)
         with working(f"computing the guard of {mechanism.name!r}"):
-            guard = excitation.guard_of(mechanism, delay_ms)
+            guard = excitation.guard_of(mechanism, joints, delay_ms)
         speeds = {} if other is None else dict(zip(joints, abs(other[1]).max(axis=0).tolist(), strict=True))
         limits = excitation.limits_of(mechanism, joints, guard, excitation.SHARE, 0.01 * effort_percent, speeds)
         about = f"armswing hil excite {robot} --seconds {seconds:g} --harmonics {number} --seed {seed}"
-        exciter = excitation.Exciter(robot, parameters, mechanism, joints, guard, limits, about)
+        exciter = excitation.Exciter(robot, parameters, mechanism, joints, guard, limits, about, begin)
         with interruptible() as go_on, ProgressBar(go_on) as bar:
             found = exciter.run(seconds, number, seed, iterations, bar.show)
     except (excitation.ExcitationError, InvalidRequest) as error:
@@ -95,10 +106,17 @@ def excite(
     write_file(output, found.text)
     conditions = excitation.conditions(exciter.excited, found, other)
     if as_json:
-        print_json({"file": str(output), "condition": conditions, "joints": excitation.peaks(exciter, found)})
+        print_json(
+            {
+                "file": str(output),
+                "seconds": found.seconds,
+                "condition": conditions,
+                "joints": excitation.peaks(exciter, found),
+            }
+        )
     else:
         _print(excitation.peaks(exciter, found), conditions, compare)
-        print_line(f"wrote {output}")
+        print_line(f"wrote {output}: {found.seconds:.1f} s")
 
 
 def _check(output: Path, seconds: float, force: bool) -> None:
@@ -118,7 +136,7 @@ def _print(peaks: list[dict[str, Any]], conditions: dict[str, float], compare: P
         (
             peak["name"],
             f"{peak['lower']:.3g} .. {peak['upper']:.3g} {peak['unit']}",
-            f"{peak['lower_limit']:.3g} .. {peak['upper_limit']:.3g}",
+            f"{peak['lower_limit']:.3g} .. {peak['upper_limit']:.3g}" if math.isfinite(peak["upper_limit"]) else "any",
             *(f"{peak[key]:.3g}" for each in ("velocity", "acceleration", "effort") for key in (each, f"{each}_limit")),
             f"{peak['lag']:.2g}",
         )
