@@ -66,8 +66,8 @@ def joints_of(mechanism: Mechanism, chosen: Sequence[str] = ()) -> list[str]:
             )
         if actuators[name].name != name:
             raise ExcitationError(
-                f"robot {mechanism.name!r}: the actuator of joint {name!r} is {actuators[name].name!r}; position commands "
-                "need an actuator with the name of the joint"
+                f"robot {mechanism.name!r}: the actuator of joint {name!r} is {actuators[name].name!r}; position "
+                "commands need an actuator with the name of the joint"
             )
     return moving
 
