@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.identification.regressor import Regressor
+from sim_core.identification.regressor import LinearEfforts
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 ROUNDING = 1e-9  # relative size below which a pivot or a coefficient is 0
@@ -51,13 +51,14 @@ class BaseParameters:
         )
 
 
-def base_parameters(regressor: Regressor) -> BaseParameters:
+def base_parameters(regressor: LinearEfforts) -> BaseParameters:
     """Structural base parameters, from a QR decomposition of the regressor at random states."""
     from scipy.linalg import qr  # slow to load, seldom needed
 
     rng, n_q, n_pi = np.random.default_rng(SEED), len(regressor.joints), len(regressor.parameters)
     count = 3 * n_pi
-    q, v, a = rng.uniform(-np.pi, np.pi, (count, n_q)), *(scale * rng.normal(size=(count, n_q)) for scale in (2.0, 5.0))
+    q = regressor.random_positions(rng, count)
+    v, a = (scale * rng.normal(size=(count, n_q)) for scale in (2.0, 5.0))
     Y = regressor(q, v, a).reshape(-1, n_pi)
     sizes = np.linalg.norm(Y, axis=0)
     some = np.flatnonzero(sizes > ROUNDING * sizes.max())

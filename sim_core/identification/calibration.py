@@ -17,7 +17,7 @@ import numpy as np
 
 from sim_core.identification.base_parameters import BaseParameters
 from sim_core.identification.friction import FRICTION, friction_columns
-from sim_core.identification.regressor import Regressor
+from sim_core.identification.regressor import LinearEfforts
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 ERRORS = ("zero", "gain", "delay")
@@ -38,7 +38,7 @@ class Reference:
 
     def columns(
         self,
-        regressor: Regressor,
+        regressor: LinearEfforts,
         base: BaseParameters,
         motion: tuple[Array, Array, Array],
         scales: Array,

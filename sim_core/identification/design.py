@@ -15,7 +15,7 @@ import numpy as np
 from sim_core.identification.base_parameters import BaseParameters
 from sim_core.identification.calibration import Reference
 from sim_core.identification.friction import CALIBRATION, COLUMNS, friction_columns, speed_scales
-from sim_core.identification.regressor import Regressor
+from sim_core.identification.regressor import LinearEfforts
 from sim_core.identification.signals import Sampled, low_pass, motion_of
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -75,7 +75,7 @@ class Split:
 
 
 def rows_of(
-    regressor: Regressor,
+    regressor: LinearEfforts,
     base: BaseParameters,
     recordings: Sequence[Sequence[Sampled]],
     cutoffs_hz: Array,
@@ -106,7 +106,7 @@ def rows_of(
 
 
 def _rows_of_part(
-    regressor: Regressor,
+    regressor: LinearEfforts,
     base: BaseParameters,
     part: Sampled,
     step: int,

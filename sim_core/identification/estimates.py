@@ -14,7 +14,7 @@ from sim_core.identification.design import Rows
 from sim_core.identification.friction import CALIBRATION, COLUMNS
 from sim_core.identification.intervals import correlated_sum
 from sim_core.identification.regression import Mask, Regression
-from sim_core.identification.regressor import Regressor
+from sim_core.identification.regressor import LinearEfforts
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 LEVEL = 0.95
@@ -235,7 +235,7 @@ def _unknown(base: BaseParameters, n_b: int, place: int, names: Sequence[str]) -
 
 
 def refusals_of(
-    regressor: Regressor,
+    regressor: LinearEfforts,
     base: BaseParameters,
     rows: Rows,
     estimates: Sequence[Estimate],
@@ -278,9 +278,9 @@ def refusals_of(
     return found
 
 
-def _constants(regressor: Regressor, names: Sequence[str]) -> list[Refusal]:
+def _constants(regressor: LinearEfforts, names: Sequence[str]) -> list[Refusal]:
     """What positions and efforts never tell of the motor constants."""
-    q = np.random.default_rng(0).uniform(-np.pi, np.pi, (20, len(names)))
+    q = regressor.random_positions(np.random.default_rng(0), 20)
     weight = np.abs(regressor(q, 0.0 * q, 0.0 * q) @ regressor.pi).max(axis=0)
     found = [
         Refusal(
@@ -301,7 +301,7 @@ def _constants(regressor: Regressor, names: Sequence[str]) -> list[Refusal]:
     return found
 
 
-def _telling_joint(regressor: Regressor, base: BaseParameters, rows: Rows, k: int) -> int:
+def _telling_joint(regressor: LinearEfforts, base: BaseParameters, rows: Rows, k: int) -> int:
     """Joint whose motion, made three times as fast, enlarges the column of base parameter k the most."""
     at = np.flatnonzero(rows.block >= 0)
     at = at[:: max(1, len(at) // 200)]

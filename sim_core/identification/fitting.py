@@ -26,8 +26,9 @@ from sim_core.identification.design import HELD_OUT, N_FRICTION, Rows, Split, ro
 from sim_core.identification.estimates import Estimate, estimates_of, refusals_of
 from sim_core.identification.friction import COLUMNS, WRITTEN
 from sim_core.identification.inertial_parameters import nearest_consistent
+from sim_core.identification.loops import LoopRegressor, dependent_joints, rigid_loops
 from sim_core.identification.regression import Mask, Prior, Regression, is_gain
-from sim_core.identification.regressor import Regressor
+from sim_core.identification.regressor import LinearEfforts, Regressor
 from sim_core.identification.result import FitResult, JointScore, Prediction, held_out_errors, outcome_of
 from sim_core.identification.rigid_tree import rigid_tree
 from sim_core.identification.selection import (
@@ -153,7 +154,7 @@ class _Fitter:
         errors: frozenset[str] = frozenset(),
     ) -> None:
         self.mechanism, self.split = mechanism, split
-        self.regressor = Regressor(rigid_tree(mechanism, joints, held))
+        self.regressor = _regressor(mechanism, joints, held)
         self.joints = self.regressor.joints
         order = [list(joints).index(name) for name in self.joints]
         self.parts = [
@@ -392,6 +393,15 @@ class _Fitter:
         """Unknowns (n_b + n_f,) of a joint's rows with parameters of its own."""
         x = regression.solve([joint], FIRST_WEIGHT, regression.free([joint], inertia))
         return np.asarray(regression.rows(x)[joint])
+
+
+def _regressor(mechanism: Mechanism, joints: Sequence[str], held: Mapping[str, float]) -> LinearEfforts:
+    """Regressor of the measured joints; through loops, which determine the motion of the joints without actuators."""
+    dependent = dependent_joints(mechanism)
+    if not dependent:
+        return Regressor(rigid_tree(mechanism, joints, held))
+    independent = [name for name in joints if name not in dependent]
+    return LoopRegressor(rigid_loops(mechanism, [*independent, *dependent], held), independent)
 
 
 def _consistent(pi: Array) -> Array:

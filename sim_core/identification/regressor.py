@@ -9,7 +9,7 @@ The kernels are compiled when a Regressor of the mechanism is first created, and
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,6 +23,23 @@ from sim_core.mechanism.validation import validate
 
 Array = np.ndarray
 LANES = 8  # samples per call of the vector kernel
+
+
+class LinearEfforts(Protocol):
+    """Efforts of joints that are linear in inertial parameters: `Regressor`, or `LoopRegressor` of closed loops."""
+
+    joints: tuple[str, ...]
+    links: tuple[str, ...]
+    parameters: tuple[str, ...]
+    pi: Array
+
+    def __call__(self, q: Any, v: Any, a: Any, columns: Array | None = None) -> Array:
+        """Matrix (n, n_q, n_pi) of the efforts at n samples, see `Regressor`."""
+        ...
+
+    def random_positions(self, rng: np.random.Generator, count: int) -> Array:
+        """Random positions (count, n_q) of the joints, rad or m."""
+        ...
 
 
 class Regressor:
@@ -94,6 +111,10 @@ class Regressor:
             call()
             Y[begin : begin + LANES] = out[kept].T[: count - begin]
         return Y
+
+    def random_positions(self, rng: np.random.Generator, count: int) -> Array:
+        """Random positions (count, n_q) of the joints, rad or m."""
+        return rng.uniform(-np.pi, np.pi, (count, len(self.joints)))
 
 
 def _library(mechanism: Mechanism, identity: str, lanes: int) -> native.Library:

@@ -11,7 +11,7 @@ from sim_core.identification.design import Rows, sums_of
 from sim_core.identification.friction import CALIBRATION, COLUMNS, NAMED, WRITTEN
 from sim_core.identification.intervals import factor_with_sd
 from sim_core.identification.regression import Mask, Prior, Regression, gain, is_gain
-from sim_core.identification.regressor import Regressor
+from sim_core.identification.regressor import LinearEfforts
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 FIRST_WEIGHT = 1.0  # of the prior, before the choice by cross-validation
@@ -96,7 +96,7 @@ def unexplained_joints(rows: Rows, regression: Regression, joints: list[int]) ->
 
 
 def joints_of_another_size(
-    regressor: Regressor, rows: Rows, regression: Regression, joints: list[int]
+    regressor: LinearEfforts, rows: Rows, regression: Regression, joints: list[int]
 ) -> dict[int, str]:
     """{joint: reason} of joints in whose efforts the model's gravity has another size than in the others'.
 
