@@ -56,6 +56,7 @@ class Contacts:
         }
         self._soft: dict[str, tuple[Softness, Element]] = {}  # by name of the contact
         self._names, self._noted = set[str](), set[str]()
+        self._looked_at = set[tuple[str, int]]()  # geoms and pairs of which `_note_unread` has noted the attributes
 
     def added_to(self, mechanism: Mechanism) -> Mechanism:
         """The mechanism with the contacts of the file."""
@@ -240,6 +241,9 @@ class Contacts:
 
     def _note_unread(self, element: Element, kind: str, index: int) -> None:
         """Note the attributes of a geom or <pair> that change its contacts in MuJoCo and are not read."""
+        if (kind, index) in self._looked_at:
+            return
+        self._looked_at.add((kind, index))
         m = self._model
         unread = [("margin gap", "geoms touch where their surfaces meet")]
         unread.append(("adhesion surfacevel", "the surfaces of geoms neither adhere nor move"))

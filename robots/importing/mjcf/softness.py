@@ -34,13 +34,8 @@ class Softness:
 
     @property
     def dissipation(self) -> float:
-        """Dissipation c, s/m, that gives an impact at 1 m/s the coefficient of restitution of MuJoCo's damping ratio z.
-
-        This coefficient is exp(-pi z / sqrt(1 - z^2)), but at least LEAST.
-        """
-        z = self.damping_ratio
-        restitution = 0.0 if z >= 1.0 else math.exp(-math.pi * z / math.sqrt(1.0 - z * z)) if z > 0.0 else 1.0
-        return dissipation_for(max(restitution, LEAST), 1.0)
+        """Dissipation, s/m, of the contact, see `dissipation_of`."""
+        return dissipation_of(self.damping_ratio)
 
     def impedance(self, x: float) -> float:
         """MuJoCo's impedance d at the penetration x, m, from solimp."""
@@ -56,7 +51,19 @@ class Softness:
         return least + y * (most - least)
 
 
-@lru_cache(maxsize=1024)  # the contacts of a file have few kinds of softness
+# both functions solve by bisection, and the contacts of a file have few kinds of softness
+@lru_cache(maxsize=1024)
+def dissipation_of(damping_ratio: float) -> float:
+    """Dissipation c, s/m, that gives an impact at 1 m/s the coefficient of restitution of MuJoCo's damping ratio z.
+
+    This coefficient is exp(-pi z / sqrt(1 - z^2)), but at least LEAST.
+    """
+    z = damping_ratio
+    restitution = 0.0 if z >= 1.0 else math.exp(-math.pi * z / math.sqrt(1.0 - z * z)) if z > 0.0 else 1.0
+    return dissipation_for(max(restitution, LEAST), 1.0)
+
+
+@lru_cache(maxsize=1024)
 def depth_at_rest(softness: Softness, gravity: float, step: float) -> float:
     """Penetration, m, of a single MuJoCo contact at rest under the acceleration `gravity`, m/s2.
 
