@@ -155,7 +155,7 @@ def test_a_high_frequency_is_measured_beside_slow_motions_that_decay() -> None:
 
 def test_a_launch_that_comes_to_rest_is_given_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nodes.research.sweeps.frequency.LEAST_WAIT_S", 0.0)
-    with pytest.raises(InvalidRequest, match="has not settled after 3 s: the launch still comes to rest.*--settle 6"):
+    with pytest.raises(InvalidRequest, match=r"has not settled after 3 s: the launch still comes to rest.*--settle 6"):
         frequency_response(_delayed(15.0), "arm", [20.0], 1e-5, settle_s=3.0)
 
 
