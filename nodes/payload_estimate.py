@@ -71,8 +71,10 @@ class PayloadEstimate(Node):
         "applied_command": messages.JointCommand,
     }
     publishes = {"payload": messages.PayloadEstimate}
+    services = {"calibrate": "fit gains, offsets and friction anew; the robot has to carry no load"}
     Params = PayloadEstimateParams
     state_attributes = STATE
+    _params: PayloadEstimateParams
 
     @classmethod
     def check(cls, params: PayloadEstimateParams, plan: Plan) -> None:
@@ -84,8 +86,18 @@ class PayloadEstimate(Node):
         return None
 
     def on_parameters(self, params: PayloadEstimateParams) -> Outgoing:
-        self._prepare(params)
+        """Keep the calibration if only `forgetting_s` changes; begin anew otherwise."""
+        if msgspec.structs.replace(params, forgetting_s=self._params.forgetting_s) == self._params:
+            self._params = params
+        else:
+            self._prepare(params)
         return None
+
+    def on_request(self, name: str, args: dict[str, Any]) -> Any:
+        if name != "calibrate":
+            return super().on_request(name, args)
+        self._begin()
+        return f"calibrating for {self._params.calibrate_s:g} s"
 
     def on_reset(self, time: float) -> Outgoing:
         self._begin()

@@ -145,6 +145,17 @@ def test_a_restored_node_goes_on_as_the_one_that_was_saved() -> None:
     assert swinging(restored, 3.0, 4.0, 1.2) == swinging(whole, 3.0, 4.0, 1.2)
 
 
+def test_a_calibration_is_repeated_on_request_and_kept_by_another_forgetting() -> None:
+    node = started(calibrate_s=2.0)
+    swinging(node, 0.0, 2.5, 1.1)
+    node.on_parameters(PayloadEstimateParams(calibrate_s=2.0, forgetting_s=1.0))
+    assert swinging(node, 2.5, 3.0, 1.1)[-1].mass == pytest.approx(0.0, abs=0.02)
+    node.on_request("calibrate", {})
+    found = swinging(node, 3.0, 5.5, 1.3)
+    assert len(found) == pytest.approx(0.5 / 0.05, abs=2)  # none in the 2 s of the calibration
+    assert found[-1].mass == pytest.approx(0.0, abs=0.02)
+
+
 def test_a_pause_of_the_measurements_is_bridged_by_no_window() -> None:
     node = started(calibrate_s=2.0)
     swinging(node, 0.0, 3.0, 1.1)
