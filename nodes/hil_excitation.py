@@ -317,7 +317,7 @@ class Exciter:
     def _excess(self, run: Rehearsal) -> str:
         """Joint that exceeds a limit by the largest factor, as text."""
         if run.interventions:
-            return f"the guard intervened at {run.interventions[0].part}: {run.interventions[0].detail}"
+            return f"the guard intervened: {run.interventions[0].detail}"
         name, k, factor = max(
             ((name, int(f.argmax()), float(f.max())) for name, f in self._factors(run).items()),
             key=lambda each: each[2],
@@ -387,9 +387,11 @@ def conditions(
 
 
 def peaks(exciter: Exciter, found: Rehearsed) -> list[dict[str, Any]]:
-    """Largest values of each joint beside the limits: of the rehearsal, and accelerations of the reference."""
+    """Largest values of each joint beside the limits: of the rehearsal, and speeds and accelerations of the
+    reference.
+    """
     limits, run, motion = exciter.hard, found.rehearsal, found.motion
-    acceleration = np.abs(motion(motion.times(FINE))[2]).max(axis=0)
+    _, speed, acceleration = (np.abs(each).max(axis=0) for each in motion(motion.times(FINE)))
     columns = {
         "lower": run.lower,
         "upper": run.upper,
@@ -397,6 +399,7 @@ def peaks(exciter: Exciter, found: Rehearsed) -> list[dict[str, Any]]:
         "upper_limit": limits.upper,
         "velocity": run.velocity,
         "velocity_limit": limits.velocity,
+        "reference_velocity": speed,
         "acceleration": acceleration,
         "acceleration_limit": limits.acceleration,
         "effort": run.effort,
