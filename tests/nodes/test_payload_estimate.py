@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from robots import registry
 from robots.registry import build
 from sim_core.inverse import inverse_dynamics
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism
-from sim_core.system import assemble
+from sim_core.mechanism.quantities import value_of
+from sim_core.system import System, assemble
 
 LAUNCH = Path(__file__).resolve().parents[2] / "launch/examples/payload.toml"
 MASS, LOADED_S, GAIN_ERROR = 0.5, 3.0, 0.05  # kg, s; relative standard deviation
@@ -111,9 +113,20 @@ def said(node: Node, state: RobotState) -> list[PayloadEstimate]:
     return [message for message in messages if isinstance(message, PayloadEstimate)]
 
 
-def swinging(node: Node, begin: float, end: float, factor: float, by_command: bool = False) -> list[PayloadEstimate]:
-    """Estimates of `node` for an arm_2dof that swings, with efforts of `factor` times the model's."""
-    system = assemble(build("arm_2dof", limits="none"))
+def loaded(mass: float) -> System:
+    """arm_2dof with a load in the centre of mass of its last body."""
+    arm = build("arm_2dof", limits="none")
+    *others, last = arm.bodies
+    return assemble(
+        dataclasses.replace(arm, bodies=(*others, dataclasses.replace(last, mass=value_of(last.mass) + mass)))
+    )
+
+
+def swinging(
+    node: Node, begin: float, end: float, factor: float, by_command: bool = False, load: float = 0.0
+) -> list[PayloadEstimate]:
+    """Estimates of `node` for an arm_2dof that swings with a load, with efforts of `factor` times the model's."""
+    system = loaded(load)
     found: list[PayloadEstimate] = []
     for k in range(round(begin / 5e-3), round(end / 5e-3)):
         t = 5e-3 * k
@@ -143,6 +156,19 @@ def test_a_restored_node_goes_on_as_the_one_that_was_saved() -> None:
     swinging(whole, 0.0, 3.0, 1.1)
     restored.restore(decode_state(encode_state(whole.snapshot(), Node.__module__), Node.__module__))
     assert swinging(restored, 3.0, 4.0, 1.2) == swinging(whole, 3.0, 4.0, 1.2)
+
+
+def test_a_load_that_is_put_down_is_noticed() -> None:
+    node = started(calibrate_s=2.0)
+    swinging(node, 0.0, 3.0, 1.1)
+    carried = swinging(node, 3.0, 5.0, 1.1, load=0.4)
+    assert carried[-1].lower < 0.4 < carried[-1].upper
+    assert carried[-1].lower > 0.0
+    center = build("arm_2dof", limits="none").bodies[-1].center_of_mass
+    np.testing.assert_allclose(carried[-1].center, center, rtol=0, atol=0.02)
+    put_down = swinging(node, 5.0, 7.0, 1.1)
+    assert put_down[-1].lower < 0.0 < put_down[-1].upper < 0.1
+    assert node.counters["load_changes"] >= 2
 
 
 def test_a_calibration_is_repeated_on_request_and_kept_by_another_forgetting() -> None:
