@@ -13,7 +13,7 @@ and of the model before with fitted friction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from sim_core.identification.design import HELD_OUT, N_FRICTION, Rows, Split, ro
 from sim_core.identification.estimates import Estimate, estimates_of, refusals_of
 from sim_core.identification.friction import COLUMNS, WRITTEN
 from sim_core.identification.inertial_parameters import nearest_consistent
-from sim_core.identification.loops import LoopRegressor, dependent_joints, rigid_loops
+from sim_core.identification.loops import LoopRegressor, dependent_joints, rigid_loops, spring_efforts
 from sim_core.identification.regression import Mask, Prior, Regression, is_gain
 from sim_core.identification.regressor import LinearEfforts, Regressor
 from sim_core.identification.result import FitResult, JointScore, Prediction, held_out_errors, outcome_of
@@ -55,6 +55,7 @@ PRIOR_WEIGHTS = tuple(10.0**power for power in range(-2, 6))
 LEAST_RADIUS = 0.01  # m: smallest radius of gyration per axis that the prior gives to a link
 LEAST_MOVING_S = 2.0
 PASSES = 3  # of a fit with errors of the measurement, which are linear about the model of the pass before
+LEAST_ERROR = 1e-12  # mean squared error over variance; less is rounding of simulated efforts
 CUTOFF_GAIN = 0.1  # relative gain of a joint's error, from which on it has a cutoff of its own
 
 
@@ -164,6 +165,12 @@ class _Fitter:
         ]
         if not self.parts:
             raise NothingToFitError("no recording has a part without gaps that is long enough")
+        if mechanism.springs and isinstance(self.regressor, LoopRegressor):
+            known, springs = self.regressor, mechanism.springs
+            self.parts = [
+                [replace(part, effort=part.effort - spring_efforts(known, springs, part.q)) for part in parts]
+                for parts in self.parts
+            ]
         self.errors = errors
         self.plain = base_parameters(self.regressor)
         zeros = self.joints if "zero" in errors else ()
@@ -251,7 +258,7 @@ class _Fitter:
                     alone = regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j]
                     error[:, j] = alone / variance[j]
             errors.append(error)
-        logarithms = np.log(np.array(errors))  # (candidates, blocks, n_q)
+        logarithms = np.log(np.maximum(errors, LEAST_ERROR))  # (candidates, blocks, n_q)
         each = logarithms.mean(axis=1)
         explained = np.exp(each.min(axis=0)) < EXPLAINED
         common = lowest_within_chance(logarithms[:, :, explained])
@@ -397,7 +404,7 @@ class _Fitter:
 
 def _regressor(mechanism: Mechanism, joints: Sequence[str], held: Mapping[str, float]) -> LinearEfforts:
     """Regressor of the measured joints; through loops, which determine the motion of the joints without actuators."""
-    dependent = dependent_joints(mechanism)
+    dependent = dependent_joints(mechanism, joints)
     if not dependent:
         return Regressor(rigid_tree(mechanism, joints, held))
     independent = [name for name in joints if name not in dependent]

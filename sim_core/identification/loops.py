@@ -11,7 +11,7 @@ for dependent joints without motors. Y is the regressor of the tree without cons
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from sim_core.errors import InvalidRequest
 from sim_core.identification.regressor import Regressor
 from sim_core.identification.rigid_tree import rigid_tree
-from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism import Constraint, JointRelation, Mechanism, Spring
 from sim_core.system import assemble
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -29,11 +29,21 @@ SINGULAR = 1e-9  # singular value of J_d over its largest, below which a depende
 SPREAD = 0.15  # of random positions about the start, as a share of the joint's range, or in rad or m
 
 
-def dependent_joints(mechanism: Mechanism) -> tuple[str, ...]:
-    """Joints without actuators that the constraints of a mechanism in joint coordinates move, at its start."""
-    if not mechanism.constraints:
+def constraints_among(mechanism: Mechanism, measured: Collection[str]) -> tuple[Constraint, ...]:
+    """Constraints of a mechanism, without relations of joints none of which is measured."""
+    return tuple(
+        each
+        for each in mechanism.constraints
+        if not isinstance(each, JointRelation) or any(name in measured for name, _ in each.terms)
+    )
+
+
+def dependent_joints(mechanism: Mechanism, measured: Collection[str]) -> tuple[str, ...]:
+    """Joints without actuators that the `constraints_among` the measured joints move, at the mechanism's start."""
+    constraints = constraints_among(mechanism, measured)
+    if not constraints:
         return ()
-    system = assemble(mechanism)
+    system = assemble(dataclasses.replace(mechanism, constraints=constraints))
     q = np.array(mechanism.initial_q[: system.n_q], dtype=float)
     J = system.terms(0.0, q, np.zeros(system.n_q), system.start_inputs)[2]
     driven = {actuator.joint for actuator in mechanism.actuators}
@@ -42,14 +52,32 @@ def dependent_joints(mechanism: Mechanism) -> tuple[str, ...]:
 
 
 def rigid_loops(mechanism: Mechanism, joints: Sequence[str], held: Mapping[str, float] | None = None) -> Mechanism:
-    """The `rigid_tree` of a mechanism with its constraints, at the start of the mechanism.
+    """The `rigid_tree` of a mechanism with the `constraints_among` its joints, at the start of the mechanism.
 
     joints, held  as for `rigid_tree`
     """
     tree = rigid_tree(mechanism, joints, held)
     start = dict(zip((joint.name for joint in mechanism.moving_joints), mechanism.initial_q, strict=False))
     positions = tuple(start[joint.name] for joint in tree.moving_joints)
-    return dataclasses.replace(tree, constraints=mechanism.constraints, initial_q=positions)
+    return dataclasses.replace(tree, constraints=constraints_among(mechanism, joints), initial_q=positions)
+
+
+def spring_efforts(regressor: LoopRegressor, springs: tuple[Spring, ...], q: Array) -> Array:
+    """Efforts (n, n_i) of the independent joints that hold undamped springs at n positions q (n, n_i), N m or N."""
+    tree = regressor.tree
+    system = assemble(dataclasses.replace(tree.mechanism, springs=springs))
+    rest = np.zeros_like(q)
+    whole, N = regressor.motion(q, rest, rest)
+    *arrays, tau = np.zeros((4, system.n_q))
+    kernel = system.bind_inverse_dynamics(arrays[0], arrays[1], arrays[2], tau)
+    inertial = tree(*whole) @ tree.pi
+    found = np.empty_like(q)
+    for k in range(len(q)):
+        for array, motion in zip(arrays, whole, strict=True):
+            array[:] = motion[k]
+        kernel()
+        found[k] = N[k].T @ (tau - inertial[k])
+    return found
 
 
 class LoopRegressor:

@@ -17,8 +17,10 @@ from nodes.hil.clocks.recorded import place
 from robots.files import located_if_there
 from robots.registry import build, with_joint_coordinates
 from robots.smoothing import without_bristles
+from sim_core.identification.loops import constraints_among, dependent_joints
 from sim_core.identification.signals import Recorded
-from sim_core.mechanism import JointRelation, Mechanism
+from sim_core.mechanism import Mechanism
+from sim_core.mechanism.quantities import value_of
 
 LEAVES = ("measured_state", "state")  # topics with joint states, in the order in which they are looked for
 EMULATED = "hardware.py:Hardware"
@@ -77,14 +79,17 @@ def read_fit_case(paths: Sequence[Path], robot: str = "") -> FitCase:
     parameters = {} if robot and robot != sim.get("robot") else dict(sim.get("parameters", {}))
     mechanism = _model(name, parameters)
     names = _joints(mechanism, streams, paths)
-    _require_tree(mechanism, names)
+    dependent = _dependent_joints(mechanism, names)
     driven = {actuator.joint for actuator in mechanism.actuators}
     recordings = tuple(
         _recorded(stream.only(names), driven, path, each)
         for stream, path, each in zip(streams, paths, held_s, strict=True)
     )
     notes = [note for stream in streams for note in stream.notes]
-    if held := [joint.name for joint in mechanism.moving_joints if joint.name not in names]:
+    if dependent:
+        joints = ", ".join(dependent)
+        notes.append(f"{joints}: follow the other joints through closed loops; friction there is taken to be none")
+    if held := [joint.name for joint in mechanism.moving_joints if joint.name not in {*names, *dependent}]:
         notes.append(f"{', '.join(held)}: not recorded, and taken to be at rest at 0")
     return FitCase(name, parameters, mechanism, names, recordings, topics, tuple(unknown), constants, tuple(notes))
 
@@ -97,22 +102,33 @@ def _model(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
     return without_bristles(mechanism)
 
 
-def _require_tree(mechanism: Mechanism, names: Sequence[str]) -> None:
-    """Raise StreamError for a robot with other forces than gravity, motors and friction of its joints.
+def _dependent_joints(mechanism: Mechanism, names: Sequence[str]) -> tuple[str, ...]:
+    """Joints without motor that follow the others through closed loops.
 
-    Relations of joints that were not recorded have no effect.
+    names  recorded joints; relations of other joints have no effect
+    Raises StreamError for a robot with other forces than gravity, motors and friction of its joints, and undamped
+    springs in loops.
     """
-    springs = [joint.name for joint in mechanism.joints if joint.spring is not None and joint.name in names]
-    others = {"springs": mechanism.springs or springs, "beams": mechanism.beams, "contacts": mechanism.contacts}
+    constraints = constraints_among(mechanism, names)
+    dependent = dependent_joints(mechanism, names)
+    damped = [spring.name for spring in mechanism.springs if value_of(spring.damping) or not dependent]
+    springs = damped + [joint.name for joint in mechanism.joints if joint.spring is not None and joint.name in names]
+    others = {"springs": springs, "beams": mechanism.beams, "contacts": mechanism.contacts}
     for what, parts in (others | {"forces of its own": mechanism.forces}).items():
         if parts:
             raise StreamError(f"robot {mechanism.name!r} has {what}, which a fit does not take into account")
-    for constraint in mechanism.constraints:
-        if not isinstance(constraint, JointRelation) or any(name in names for name, _ in constraint.terms):
-            raise StreamError(
-                f"robot {mechanism.name!r} has the constraint {constraint.name!r}; a fit needs a tree of joints "
-                "without loops and couplings"
-            )
+    driven = {actuator.joint for actuator in mechanism.actuators}
+    if constraints and not dependent:
+        raise StreamError(
+            f"robot {mechanism.name!r} has the constraint {constraints[0].name!r}, which couples joints with motors; a "
+            "fit needs joints without motors that close the loops"
+        )
+    if dependent and (missing := [name for name in driven if name not in names]):
+        raise StreamError(
+            f"the joint {sorted(missing)[0]!r} of robot {mechanism.name!r} is not recorded; through loops, a fit needs "
+            "the positions of all joints with motors"
+        )
+    return dependent
 
 
 def _joints(mechanism: Mechanism, streams: Sequence[Stream], paths: Sequence[Path]) -> tuple[str, ...]:

@@ -20,11 +20,13 @@ from robots.corrections import read_corrections
 from robots.registry import build
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.identification.inertial_parameters import about_origin, is_consistent
+from sim_core.identification.loops import LoopRegressor
 from sim_core.identification.regressor import Regressor
 from sim_core.identification.rigid_tree import rigid_tree
 from sim_core.mechanism import JointSpring
 from sim_core.mechanism.inertias import inertia_matrix
 from sim_core.mechanism.quantities import value_of
+from tests.sim_core.crank_rocker import four_bar, rotation
 
 ROBOT, RATE_HZ, SECONDS = "arm_4dof", 100.0, 16.0
 PLANTED = """
@@ -269,3 +271,50 @@ def test_measured_efforts_count_also_where_the_model_has_no_actuator(
     monkeypatch.setattr(reading, "build", lambda *_, **__: dataclasses.replace(mechanism, actuators=()))
     case = reading.read_fit_case([Path("measured.mcap")])
     assert np.std(case.recordings[0].effort, axis=0).min() > 0.1
+
+
+def write_linkage(path: Path, unrecorded: str = "") -> None:
+    """A recording of the crank-rocker of `four_bar`, whose coupler is heavier than that of the model."""
+    regressor = LoopRegressor(four_bar(coupler=2.6), ["crank"])
+    t, *motion = rotation()
+    tau = regressor(*motion) @ regressor.pi + VISCOUS * motion[1]
+    tau += 0.02 * tau.std() * np.random.default_rng(2).normal(size=tau.shape)
+    whole, _ = regressor.motion(*motion)
+    names = [name for name in ("crank", "pin", "rocker") if name != unrecorded]
+    kept = [("crank", "pin", "rocker").index(name) for name in names]
+    efforts = np.full((len(t), 3), np.nan)
+    efforts[:, 0] = tau[:, 0]
+    about = {"robot": "four_bar", "plan": msgspec.json.encode({"sim": {"robot": "four_bar"}}).decode()}
+    with RecordingWriter(path, about) as writer:
+        for k, time in enumerate(t.tolist()):
+            position, velocity, effort = (each[k, kept].tolist() for each in (whole[0], whole[1], efforts))
+            state = RobotState(timestamp=time, seq=k + 1, name=names, position=position, velocity=velocity)
+            state.effort = effort
+            writer.write("four_bar/measured_state", state, time)
+
+
+@pytest.mark.parametrize("unrecorded", ["", "rocker"])
+def test_a_robot_with_closed_loops_is_fitted_in_the_joints_with_motors(
+    unrecorded: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reading, "build", lambda *_, **__: four_bar())
+    monkeypatch.setattr(reading, "with_joint_coordinates", lambda robot, chosen: chosen)
+    write_linkage(Path("measured.mcap"), unrecorded)
+    assert run(["hil", "fit", "measured.mcap", "--json"]) == 0
+    verdict = json.loads(capsys.readouterr().out)
+    (joint,) = verdict["joints"]
+    assert (joint["name"], joint["how"]) == ("crank", "fitted")
+    assert joint["after"] < 0.03
+    assert joint["friction_after"]["viscous"] == pytest.approx(VISCOUS, rel=0.05)
+    assert "pin, rocker: follow the other joints through closed loops" in verdict["notes"][0]
+    assert any(each["what"].startswith("m, ") and each["what"].endswith("of rocker") for each in verdict["refusals"])
+
+
+def test_a_loop_whose_motor_was_not_recorded_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reading, "build", lambda *_, **__: four_bar())
+    monkeypatch.setattr(reading, "with_joint_coordinates", lambda robot, chosen: chosen)
+    write_linkage(Path("measured.mcap"), "crank")
+    assert run(["hil", "fit", "measured.mcap"]) == 2
+    assert "the joint 'crank' of robot 'four_bar' is not recorded" in capsys.readouterr().err
