@@ -71,6 +71,9 @@ def test_only_the_chosen_joints_move(capsys: pytest.CaptureFixture[str]) -> None
 def test_with_a_start_the_robot_first_moves_there(capsys: pytest.CaptureFixture[str]) -> None:
     verdict = excited(f"{SMALL} --start joint_2=0.5 --start joint_4=-0.5 -o via.csv", capsys)
     via = read_via_points(Path("via.csv"))
+    command = Path("via.csv").read_text().splitlines()[0].removeprefix("# armswing ")
+    excited(f"{command} -o again.csv", capsys)
+    assert Path("again.csv").read_bytes() == Path("via.csv").read_bytes()
     np.testing.assert_allclose([via.positions[k] for k in (0, 1, -1)], [(0.0, 0.0), (0.5, -0.5), (0.5, -0.5)])
     assert not np.array([[rows[k] for k in (0, 1, -1)] for rows in (via.velocities, via.accelerations)]).any()
     assert verdict["seconds"] == via.times[-1] == 3.0 + via.times[1]

@@ -97,7 +97,11 @@ def excite(
             guard = excitation.guard_of(mechanism, joints, delay_ms)
         speeds = {} if other is None else dict(zip(joints, abs(other[1]).max(axis=0).tolist(), strict=True))
         limits = excitation.limits_of(mechanism, joints, guard, excitation.SHARE, 0.01 * effort_percent, speeds)
-        about = f"armswing hil excite {robot} --seconds {seconds:g} --harmonics {number} --seed {seed}"
+        repeated = {"--param": param, "--joint": joint, "--start": start, "--compare": compare and [compare]}
+        options = [f"{option} {value}" for option, values in repeated.items() for value in values or []]
+        numbered = f"--seconds {seconds:g} --delay-ms {delay_ms:g} --effort-percent {effort_percent:g}"
+        search = f"--harmonics {number} --iterations {iterations} --seed {seed}"
+        about = " ".join(["armswing hil excite", robot, *options, numbered, search])
         exciter = excitation.Exciter(robot, parameters, mechanism, joints, guard, limits, about, begin)
         with interruptible() as go_on, ProgressBar(go_on) as bar:
             found = exciter.run(seconds, number, seed, iterations, bar.show)
