@@ -9,6 +9,7 @@ import numpy as np
 
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.kernels.bound import BoundKernel
+from sim_core.kernels.effort import LIMIT_S
 from sim_core.kernels.machine_code import native
 from sim_core.kernels.machine_code.native import Library
 from sim_core.mechanism.description import Mechanism
@@ -42,7 +43,11 @@ class CompiledSystem:
 
     Methods take the time t, s, coordinates q (n_q,) and velocities v = dq/dt (n_q,), and return new arrays. By default,
     the actuator inputs u (n_u,) are zero, and the parameters p (n_p,) are those at the start.
+
+    compile_limit_s  longest estimated time (s) of the compilation of the derivatives
     """
+
+    compile_limit_s: float = LIMIT_S
 
     def __init__(self, mechanism: Mechanism, library: Library) -> None:
         self.mechanism = mechanism

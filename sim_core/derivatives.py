@@ -12,7 +12,7 @@ import numpy as np
 
 from sim_core.compiled_system import CompiledSystem
 from sim_core.kernels.bound import BoundKernel
-from sim_core.kernels.effort import LIMIT_S, check_effort, least_sizes
+from sim_core.kernels.effort import LIMIT_S, MORE, check_effort, check_least_effort, effort_of
 from sim_core.kernels.machine_code import native
 from sim_core.kernels.machine_code.native import Library
 
@@ -21,7 +21,8 @@ MEASURED = ("position", "velocity", "output")  # joints' positions and velocitie
 KERNELS = ("derivatives", "rows", "outputs")
 WIDEST = 8  # columns in one vector
 WIDTHS = (2, 4, 8)
-ADVICE = "these are the limits of all exact derivatives; take differences of System.acceleration in place of them"
+ADVICE = f"{MORE}; differences of System.acceleration need no compilation"
+FEW_S = 5.0  # estimated time from which it is reported
 
 
 class Derivatives(NamedTuple):
@@ -77,12 +78,14 @@ class DerivativeKernels:
     rows         t, q, v, u, p -> derivatives of Phi by q, of Phidot by q, v, u, of f by u and of gamma by u
     outputs      t, q, v, u, p -> derivatives by q, v, u of positions, of velocities and of outputs
 
+    limit_s  longest estimated time of the compilation, s
+
     The matrices of `rows` and `outputs` are column by column. With several lanes, each number is a row of `lanes`
     numbers, one per copy.
     """
 
-    def __init__(self, system: CompiledSystem, lanes: int = 1) -> None:
-        self._system, self.lanes = system, lanes
+    def __init__(self, system: CompiledSystem, lanes: int = 1, limit_s: float = LIMIT_S) -> None:
+        self._system, self.lanes, self._limit_s = system, lanes, limit_s
         key = f"{system.code_hash}-derivatives" + (f"-{lanes}" if lanes > 1 else "")
         n_columns = 3 * system.n_q + system.max_rows
         self._widths = [1] * n_columns if lanes > 1 else widths_of(n_columns)
@@ -102,11 +105,15 @@ class DerivativeKernels:
         from sim_core.kernels.machine_code.side_by_side import objects_of
 
         mechanism, lanes = self._system.mechanism, self.lanes
-        check_effort(mechanism, least_sizes(mechanism), LIMIT_S, ADVICE)
-        with native.compiling(f"the derivatives of {mechanism.name!r}" + (f" for {lanes} at a time" * (lanes > 1))):
+        check_least_effort(mechanism, self._limit_s, ADVICE)
+        what = f"the derivatives of {mechanism.name!r}" + (f" for {lanes} at a time" * (lanes > 1))
+        with native.compiling(what) as report:
             derived = derive_derivatives(mechanism, self.n_columns)
             functions = derived.parts, derived.columns, derived.rows, derived.outputs
-            check_effort(mechanism, [function.n_instructions() for function in functions], LIMIT_S, ADVICE)
+            sizes = [function.n_instructions() for function in functions]
+            check_effort(mechanism, sizes, self._limit_s, ADVICE)
+            if (effort := effort_of(sizes)).seconds > FEW_S:
+                report(f"compiling {what}, {effort.instructions:,} instructions, about {effort.seconds:.2g} s")
             solving = solving_module("derivatives", derived.parts, derived.columns, self._widths, derived.twins, lanes)
             others = module_of({"rows": derived.rows, "outputs": derived.outputs}, lanes=lanes)
             manifest = {"key": key, "mechanism": mechanism.name, "symbols": list(KERNELS)}

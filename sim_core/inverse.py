@@ -12,14 +12,11 @@ import numpy as np
 from sim_core.arguments import as_state
 from sim_core.errors import UnknownKey
 from sim_core.mechanism.validation import check_tunables
-from sim_core.system import System
+from sim_core.system import System, require_system
 
 
 def _column(system: System, name: str, value: Any) -> np.ndarray:
-    if not isinstance(system, System):
-        raise TypeError(
-            f"the system is a {type(system).__name__}, not a System; pass the result of assemble(mechanism)"
-        )
+    require_system(system)
     array = system.with_states(name, as_state(f"robot {system.mechanism.name!r}", name, value))
     if array.size != system.n_q:
         takes = f"{system.mechanism.name!r} takes {system.n_q}{system.size_hint(array.size)}"

@@ -16,9 +16,9 @@ import numpy as np
 from sim_core.batch import Batch
 from sim_core.compiled_system import CompiledSystem
 from sim_core.derivatives import DerivativeKernels, Derivatives, mapped
-from sim_core.errors import DescriptionWarning
+from sim_core.errors import DescriptionWarning, InvalidRequest
 from sim_core.kernels.choice import is_rolled
-from sim_core.kernels.effort import LIMIT_S, check_effort, check_memory, least_sizes
+from sim_core.kernels.effort import LIMIT_S, check_effort, check_least_effort, check_memory
 from sim_core.kernels.machine_code import native
 from sim_core.kernels.machine_code.native import Library
 from sim_core.mechanism.checks.changes import check_captured_rows
@@ -37,7 +37,7 @@ class System(CompiledSystem):
         Its kernels are straight-line code. Raises CompilationTooLarge for a system that is too large for such kernels.
         """
         advice = "these are the limits of every Batch; simulate such systems one by one, with Simulation"
-        check_effort(self.mechanism, least_sizes(self.mechanism), LIMIT_S, advice)
+        check_least_effort(self.mechanism, LIMIT_S, advice)
         return Batch(self, lanes)
 
     def derivatives(
@@ -47,7 +47,8 @@ class System(CompiledSystem):
 
         The derivative at a kink, such as the contact of a stop or rest under smoothed friction, is that of one side.
         The first call compiles the kernels of the derivatives, which are then cached. Raises InvalidRequest for a robot
-        with forces from tables, such as the contacts of beams.
+        with forces from tables, such as the contacts of beams, and CompilationTooLarge before a compilation that would
+        take longer than `compile_limit_s`.
         """
         U = np.zeros(self.max_rows) if U is None else np.ascontiguousarray(U, dtype=float)
         return mapped(lambda x: x[0], self.derivative_kernels.at([*self._inputs(t, q, v, u, p, constraint_mode), U]))
@@ -55,7 +56,7 @@ class System(CompiledSystem):
     @cached_property
     def derivative_kernels(self) -> DerivativeKernels:
         """The kernels of the derivatives, compiled or loaded at the first use."""
-        return DerivativeKernels(self)
+        return DerivativeKernels(self, limit_s=self.compile_limit_s)
 
     def casadi(self) -> dict[str, Any]:
         """{name: CasADi function} of this system, for optimal control and other uses of CasADi.
@@ -71,15 +72,15 @@ class System(CompiledSystem):
         from sim_core.derivation.derivatives.functions import derive_functions  # it imports CasADi
 
         advice = "these are the limits of all CasADi functions; use numbers, such as those of System.acceleration"
-        check_effort(self.mechanism, least_sizes(self.mechanism), LIMIT_S, advice)
+        check_least_effort(self.mechanism, LIMIT_S, advice)
         return derive_functions(self.mechanism)
 
 
 def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S, rolled: bool | None = None) -> System:
     """Derive and compile a mechanism, or load the kernels that an earlier call compiled from the same equations.
 
-    compile_limit_s  longest estimated time of the compilation, s; with more than the default, the compilation may also
-                     take more than 2 GB of memory
+    compile_limit_s  longest estimated time of a compilation, also of the derivatives, s; with more than the default,
+                     the compilation may also take more than 2 GB of memory
     rolled           whether the kernels are loops over the links of a tree (True) or straight-line code (False). Loops
                      are faster for many links, and their compilation does not take longer for more links. By default
                      the estimated number of operations decides (see kernels/choice.py)
@@ -106,7 +107,17 @@ def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S, rolled: boo
     check_captured_rows(mechanism, library.manifest["facts"]["captured_rows"])
     for line in implausibilities(mechanism, library.manifest["facts"]["idle"]):
         warnings.warn(line, DescriptionWarning, stacklevel=2)
-    return System(mechanism, library)
+    system = System(mechanism, library)
+    system.compile_limit_s = compile_limit_s
+    return system
+
+
+def require_system(system: object) -> None:
+    """Raise InvalidRequest, one line, unless `system` is a System."""
+    if not isinstance(system, System):
+        raise InvalidRequest(
+            f"the system is a {type(system).__name__}, not a System; pass the result of assemble(mechanism)"
+        )
 
 
 def _compiled(mechanism: Mechanism, key: str, compile_limit_s: float) -> Library:
@@ -116,7 +127,7 @@ def _compiled(mechanism: Mechanism, key: str, compile_limit_s: float) -> Library
     from sim_core.kernels.machine_code.side_by_side import objects_of
     from sim_core.kernels.tables import modules_with_tables
 
-    check_effort(mechanism, least_sizes(mechanism), compile_limit_s)
+    check_least_effort(mechanism, compile_limit_s)
     derivation = derive(mechanism)
     sizes = [function.n_instructions() for function in derivation.functions.values()]
     check_effort(mechanism, sizes, compile_limit_s)

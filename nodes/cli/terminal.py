@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import tomllib
@@ -95,6 +96,21 @@ def working(what: str) -> Iterator[None]:
 
     with Console(stderr=True).status(f"{what} ..."):
         yield
+
+
+@contextmanager
+def compilations_shown() -> Iterator[None]:
+    """Context manager that prints compilations, their estimated time and progress on stderr, if it is no terminal."""
+    log, handler = logging.getLogger("armswing.compile"), logging.StreamHandler()
+    level = log.level
+    if not sys.stderr.isatty():
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 def print_json(data: Any, *, indent: int | None = 2) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,10 +20,11 @@ from sim_core.mechanism.quantities import value_of
 from sim_core.simulation import Simulation
 from sim_core.stabilization.stabilizers import Stabilizer
 from sim_core.state import State
-from sim_core.system import System
+from sim_core.system import System, require_system
 
 Array = np.ndarray
 CLOSED = 1e-6  # violation of the constraints, in characteristic lengths or rad, up to which a state is on them
+RIGID = 1e-7  # eigenvalue of a rigid-body motion: a double 0 is found up to the root of the rounding error
 RANK = 1e-9  # smallest diagonal entry of R, as a share of the largest, of independent constraint rows
 NEWTON_STEPS = 50
 VELOCITY = ".velocity"
@@ -31,7 +33,8 @@ VELOCITY = ".velocity"
 class Pole(NamedTuple):
     """A pole of a linear system.
 
-    value          eigenvalue, 1/s; of a discrete system, that of the continuous system with the same motion
+    value          eigenvalue, 1/s; of a discrete system, that of the continuous system with the same motion. 0 for a
+                   rigid-body motion: up to RIGID of the largest eigenvalue or of the root of the norm of A
     frequency      its absolute value, rad/s
     damping        damping ratio, -Re / | |: 1 without oscillation, negative for a growing motion
     participation  {state: share}, largest first: how much each state takes part in the mode; the shares add up to 1
@@ -82,9 +85,12 @@ class LinearSystem:
             return []
         values, vectors = np.linalg.eig(self.A)
         left = np.linalg.pinv(vectors)
+        rates = values.astype(complex) if self.step_s is None else np.log(values.astype(complex)) / self.step_s
+        of_norm = 0.0 if self.step_s is not None else math.sqrt(np.linalg.norm(self.A, 2))
+        rigid = RIGID * max(np.abs(rates).max(), of_norm)
         found = []
-        for k, value in enumerate(values):
-            s = complex(value) if self.step_s is None else complex(np.log(complex(value)) / self.step_s)
+        for k, value in enumerate(rates):
+            s = 0j if abs(value) <= rigid else complex(value)
             size = np.abs(vectors[:, k] * left[k, :])
             shares = sorted(zip(self.states, (size / size.sum()).tolist(), strict=True), key=lambda item: -item[1])
             found.append(Pole(s, abs(s), -s.real / abs(s) if s else 1.0, dict(shares)))
@@ -133,6 +139,7 @@ def operating_point(system: System, near: Any = None, u: Any = None) -> Operatin
 
     Raises InvalidRequest if the loops cannot be closed, or if there is no equilibrium nearby.
     """
+    require_system(system)
     rest = np.zeros(system.n_q)
     q = closed(system, near)
     if u is not None:
@@ -173,8 +180,14 @@ def closed(system: System, near: Any = None, kept: Collection[str] = ()) -> Arra
     held = np.array([name in kept for name in names], dtype=bool)
     if isinstance(near, Mapping):
         for name, value in near.items():
+            owner = f"robot {system.mechanism.name!r}"
+            if name not in names and name in system.joint_names and not system.mechanism.has_joint_coordinates:
+                raise InvalidRequest(
+                    f"{owner}: {name!r} is a joint, and the coordinates are those of bodies, such as {names[0]!r}; "
+                    "build the robot with coordinates='joint' to give positions of joints"
+                )
             if name not in names:
-                raise UnknownName(f"robot {system.mechanism.name!r}", "coordinate", name, names)
+                raise UnknownName(owner, "coordinate", name, names)
             k = names.index(name)
             q[k], held[k] = float(value), True
     elif near is not None:
@@ -230,6 +243,7 @@ def linearize(
 
     Raises InvalidRequest for a state off the constraints, and for an actuator that commands a velocity.
     """
+    require_system(system)
     if coordinates not in ("minimal", "all"):
         raise InvalidRequest(f"coordinates is {coordinates!r}; it must be 'minimal' or 'all'")
     q, v, u0, p, mode = _point(system, at, u)

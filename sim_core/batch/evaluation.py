@@ -156,7 +156,7 @@ class Batch:
     @cached_property
     def derivative_kernels(self) -> DerivativeKernels:
         """The kernels of the derivatives of `lanes` systems, compiled or loaded at the first use."""
-        return DerivativeKernels(self.system, self.lanes)
+        return DerivativeKernels(self.system, self.lanes, self.system.compile_limit_s)
 
     def _each(self, name: str, q: Any, v: Any, third: Any, p: Any) -> Array:
         n_q, lanes = self.system.n_q, self.lanes

@@ -42,10 +42,11 @@ class CompilationTooLarge(InvalidRequest):
     effort  the estimated effort
     """
 
-    def __init__(self, owner: str, effort: Effort, limit_s: float, advice: str = MORE) -> None:
+    def __init__(self, owner: str, effort: Effort, limit_s: float, advice: str = MORE, at_least: bool = False) -> None:
         self.effort = effort
+        about = "at least" if at_least else "about"
         super().__init__(
-            f"{owner}: compiling its kernels of {effort.instructions:,} instructions would take about "
+            f"{owner}: compiling its kernels of {effort.instructions:,} instructions would take {about} "
             f"{effort.seconds:.2g} s and {effort.memory / 1e9:.2g} GB, and the limits are {limit_s:g} s and "
             f"{LIMIT_BYTES / 1e9:g} GB; {advice}"
         )
@@ -78,17 +79,25 @@ def least_sizes(mechanism: Mechanism) -> list[int]:
     return [operations, operations]
 
 
-def check_effort(mechanism: Mechanism, sizes: Iterable[int], limit_s: float, advice: str = MORE) -> None:
+def check_least_effort(mechanism: Mechanism, limit_s: float, advice: str = MORE) -> None:
+    """Raise CompilationTooLarge as `check_effort` does, by a lower bound that needs no derivation."""
+    check_effort(mechanism, least_sizes(mechanism), limit_s, advice, at_least=True)
+
+
+def check_effort(
+    mechanism: Mechanism, sizes: Iterable[int], limit_s: float, advice: str = MORE, at_least: bool = False
+) -> None:
     """Raise CompilationTooLarge if the compilation takes longer than `limit_s`.
 
     With a limit of at most LIMIT_S, memory beyond LIMIT_BYTES is refused, too.
 
-    sizes   number of instructions of each kernel
-    advice  end of the message of the error: what to do instead
+    sizes     number of instructions of each kernel
+    advice    end of the message of the error: what to do instead
+    at_least  whether the sizes are lower bounds
     """
     effort = effort_of(sizes)
     if effort.seconds > limit_s or (effort.memory > LIMIT_BYTES and limit_s <= LIMIT_S):
-        raise CompilationTooLarge(f"mechanism {mechanism.name!r}", effort, limit_s, advice)
+        raise CompilationTooLarge(f"mechanism {mechanism.name!r}", effort, limit_s, advice, at_least)
 
 
 def check_memory(mechanism: Mechanism, limit_s: float) -> None:

@@ -163,7 +163,7 @@ class BoundLoop:
         self._call: BoundKernel | None = None
         self._is_plain = not hasattr(loop, "py_func")
 
-    def loading(self, what: str) -> AbstractContextManager[None]:
+    def loading(self, what: str) -> AbstractContextManager[object]:
         """Context for the first call; logs that `what`, the name of the loop, is compiled, unless it is cached."""
         if self._call is not None or is_loop_cached(self._function, self._arguments):
             return nullcontext()

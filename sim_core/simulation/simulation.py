@@ -35,7 +35,7 @@ from sim_core.stabilization.stabilizers import Stabilizer, instability
 from sim_core.start import FAR, FAR_GIVEN, missed_line
 from sim_core.state import Notice, State, Transition
 from sim_core.support.shown import shown
-from sim_core.system import System
+from sim_core.system import System, require_system
 
 
 class Simulation(Readout):
@@ -68,10 +68,7 @@ class Simulation(Readout):
         parameters: Mapping[str, float] | None = None,
         assemble_start: bool = False,
     ) -> None:
-        if not isinstance(system, System):
-            raise InvalidRequest(
-                f"the system is a {type(system).__name__}, not a System; pass the result of assemble(mechanism)"
-            )
+        require_system(system)
         self._owner = f"robot {system.mechanism.name!r}"
         if not isinstance(assemble_start, bool | np.bool_):
             raise InvalidRequest(f"{self._owner}: assemble_start is {shown(assemble_start)}; it must be True or False")

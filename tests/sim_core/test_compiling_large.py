@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import subprocess
 import sys
@@ -141,7 +142,7 @@ def chain(n_links: int) -> Mechanism:
 
 
 def test_a_compilation_that_takes_too_long_is_refused_before_the_derivation() -> None:
-    with pytest.raises(CompilationTooLarge, match=r"would take about .* s and .* GB; .* compile_limit_s") as refused:
+    with pytest.raises(CompilationTooLarge, match=r"would take at least .* s and .* GB; .* compile_limit_s") as refused:
         assemble(chain(400), rolled=False)
     effort = refused.value.effort
     assert effort.seconds > 60.0
@@ -159,6 +160,22 @@ def test_a_limit_of_the_time_to_compile_is_compared_with_the_derived_instruction
     assert refused.value.effort == effort_of(sizes)
     assert sum(least_sizes(mechanism)) < sum(sizes)
     assert assemble(mechanism, compile_limit_s=60.0).n_q == 6
+
+
+def test_the_limit_of_the_time_to_compile_is_also_that_of_the_derivatives(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rest = np.zeros(5)
+    assemble(chain(5), rolled=True)  # its kernels are cached, so that the limit is that of the derivatives alone
+    with pytest.raises(CompilationTooLarge, match=r"the limits are 0\.001 s and 2 GB; .* compile_limit_s"):
+        assemble(chain(5), compile_limit_s=0.001, rolled=True).derivatives(0.0, rest, rest)
+    assert assemble(chain(5), rolled=True).derivatives(0.0, rest, rest).a_q.shape == (5, 5)
+    monkeypatch.setattr("sim_core.kernels.effort.LIMIT_BYTES", 1e6)
+    with pytest.raises(CompilationTooLarge):
+        assemble(chain(4), rolled=True).derivatives(0.0, rest[:4], rest[:4])
+    permitted = assemble(chain(4), compile_limit_s=math.inf, rolled=True)
+    assert permitted.derivatives(0.0, rest[:4], rest[:4]).a_q.shape == (4, 4)
 
 
 def test_a_chain_of_60_links_is_assembled_without_permission() -> None:

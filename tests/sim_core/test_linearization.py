@@ -299,3 +299,20 @@ def test_bound_derivatives_of_a_step_are_those_of_the_step() -> None:
     assert bound.x == pytest.approx(step.x, abs=1e-14)
     with pytest.raises(InvalidRequest, match="'implicit_midpoint' has no bound derivatives"):
         bound_step_derivatives(system, 1e-3, "implicit_midpoint")
+
+
+def test_a_mechanism_and_the_name_of_a_joint_are_refused_in_one_line() -> None:
+    mechanism = build("rotary_pendulum")
+    for function in (linearize, operating_point):
+        with pytest.raises(InvalidRequest, match="is a Mechanism, not a System; pass the result of assemble"):
+            function(mechanism)
+    with pytest.raises(InvalidRequest, match=r"'pendulum' is a joint.*build the robot with coordinates='joint'"):
+        operating_point(assemble(mechanism), {"pendulum": 3.0})
+
+
+def test_rigid_body_motions_have_poles_of_zero_relative_to_the_other_poles() -> None:
+    system = assemble(build("rotary_pendulum", coordinates="joint"))
+    for step_s in (None, 1e-3):
+        poles = linearize(system, {"pendulum": 0.0}, step_s=step_s).poles()
+        assert [pole.value for pole in poles[:2]] == [0.0, 0.0]
+        assert min(pole.frequency for pole in poles[2:]) > 10.0

@@ -301,14 +301,13 @@ def test_straight_line_derivatives_of_a_long_chain_are_refused_before_their_deri
     system = assemble(tree(400))
     assert system.is_rolled
     advice: dict[str, Callable[[], Any]] = {
-        "all exact derivatives; take differences": lambda: system.derivatives(0.0, np.zeros(400), np.zeros(400)),
-        "all CasADi functions; use numbers": system.casadi,
-        "every Batch; simulate such systems one by one": system.batch,
+        "to compile all the same, give compile_limit_s": lambda: system.derivatives(0.0, np.zeros(400), np.zeros(400)),
+        "these are the limits of all CasADi functions; use numbers": system.casadi,
+        "these are the limits of every Batch; simulate such systems one by one": system.batch,
     }
     for text, request in advice.items():
-        with pytest.raises(CompilationTooLarge, match=f"these are the limits of {text}") as refused:
+        with pytest.raises(CompilationTooLarge, match=text):
             request()
-        assert "compile_limit_s" not in str(refused.value)
 
 
 def test_a_size_whose_mass_matrix_does_not_fit_memory_is_refused_with_an_estimate() -> None:

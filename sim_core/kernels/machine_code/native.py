@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -251,9 +251,10 @@ def linked_objects(objects: list[bytes], symbols: list[str]) -> Library:
 
 
 @contextmanager
-def compiling(what: str) -> Iterator[None]:
+def compiling(what: str) -> Iterator[Callable[[str], None]]:
     """Context that logs to "armswing.compile" that `what` is being compiled, and afterwards how long it took.
 
+    The result is the function that logs further lines.
     Compilation takes seconds; a program without logging handlers gets the lines on stderr. A signal that arrives in
     LLVM, as Ctrl-C does, is handled when the context is left. Python's cyclic garbage collector is off in the context,
     because it would take a fifth of the time.
@@ -266,7 +267,7 @@ def compiling(what: str) -> Iterator[None]:
     gc.disable()
     try:
         with signals_after_callbacks():
-            yield
+            yield _report
     finally:
         if collects:
             gc.enable()

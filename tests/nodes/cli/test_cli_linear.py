@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -58,10 +60,43 @@ def test_modes_of_the_upright_pendulum_are_listed_and_one_grows(capsys: pytest.C
     arguments = ("modes", "rotary_pendulum", "--at", f"pendulum={np.pi}")
     code, out, _ = printed(capsys, *arguments)
     assert code == 0
-    assert "unstable: 1 modes grow, the fastest by e in" in out
+    assert "unstable: 1 mode grows by e in" in out
     _, out, _ = printed(capsys, *arguments, "--json")
     modes = json.loads(out)
     assert sorted(round(mode["damping"]) for mode in modes) == [-1, 1, 1, 1]
+
+
+def test_rigid_body_motions_are_named_and_rounding_is_no_damping(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = printed(capsys, "modes", "rotary_pendulum", "--at", "pendulum=0")
+    header, *rows = out.splitlines()
+    assert code == 0
+    assert header.startswith("undamped rad/s  damped Hz")
+    assert [row.split()[0] for row in rows] == ["0", "0", rows[2].split()[0]]
+    assert all(row.endswith("arm 100 % (rigid-body motion)") for row in rows[:2])
+    assert rows[2].split()[2] == "0"  # the pendulum swings without damping
+
+
+def test_compilations_are_announced_without_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("sim_core.derivatives.FEW_S", 0.0)
+    code, out, err = printed(capsys, "modes", "double_pendulum")
+    assert code == 0
+    assert "compiling" not in out
+    assert "compiling the derivatives of 'double_pendulum', a few seconds" in err
+    assert re.search(r"compiling the derivatives of 'double_pendulum', [\d,]+ instructions, about [\d.]+ s", err)
+
+
+def test_a_large_robot_is_linearized_with_permission(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("sim_core.kernels.effort.LIMIT_BYTES", 1e6)
+    code, _, err = printed(capsys, "modes", "double_pendulum")
+    assert code == 2
+    assert "--yes to a command" in err
+    assert printed(capsys, "modes", "double_pendulum", "--yes")[0] == 0
 
 
 @pytest.mark.parametrize(

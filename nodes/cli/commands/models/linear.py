@@ -8,13 +8,25 @@ from typing import Annotated, Any, Literal
 import typer
 
 from nodes.cli.commands.models.choice import Name, Param, Yes, built, numbers
-from nodes.cli.terminal import AsJson, InputError, print_json, print_line, print_table, warn, working
+from nodes.cli.terminal import (
+    AsJson,
+    InputError,
+    compilations_shown,
+    print_json,
+    print_line,
+    print_table,
+    warn,
+    working,
+)
 from sim_core.errors import UnknownName
 
 EXAMPLE = "armswing robot linearize rotary_pendulum --step-ms 1 --format matlab"
 EXAMPLE_MODES = "armswing robot modes double_pendulum"
 SHOWN = 3  # states named for a mode
 STILL = 1e-6  # rate of a state, relative to the largest entry of A, up to which a position is an equilibrium
+ROUNDING = (
+    1e-12  # real part of a pole, relative to the largest entry of A, up to which the mode neither decays nor grows
+)
 LEAST_SHARE = 0.05  # participation of a state that is named
 
 At = Annotated[
@@ -79,8 +91,14 @@ def show_modes(
     as_json: AsJson = False,
     yes: Yes = False,
 ) -> None:
-    """List the modes of small motions about a position: frequency, damping, and the states that take part."""
-    poles = [pole for pole in _linear(name, param, at, effort, None, None, yes).poles() if pole.value.imag >= 0.0]
+    """List the modes of small motions about a position: frequency, damping, and the states that take part.
+
+    The frequency is undamped in rad/s, the absolute value of the pole, and damped in Hz, that of the oscillation. A
+    rigid-body motion has no frequency: nothing drives the robot back.
+    """
+    linear = _linear(name, param, at, effort, None, None, yes)
+    poles = [pole for pole in linear.poles() if pole.value.imag >= 0.0]
+    still = ROUNDING * _size(linear)
     if as_json:
         keys = ("frequency", "damping", "participation")
         print_json(
@@ -90,13 +108,19 @@ def show_modes(
     rows = []
     for pole in poles:
         parts = [f"{state} {100 * share:.0f} %" for state, share in pole.participation.items() if share > LEAST_SHARE]
-        decay = "" if abs(pole.value.real) <= 1e-12 * pole.frequency else f"{-1.0 / pole.value.real:.4g}"
+        part = ", ".join(parts[:SHOWN])
+        if not pole.value:
+            rows.append(("0", "0", "", "", f"{part} (rigid-body motion)"))
+            continue
         hertz = f"{abs(pole.value.imag) / (2.0 * math.pi):.4g}"
-        rows.append((f"{pole.frequency:.4g}", hertz, f"{pole.damping:.4g}", decay, ", ".join(parts[:SHOWN])))
-    print_table(("rad/s", "Hz", "damping", "decay in s", "states that take part"), rows)
-    if growing := [pole for pole in poles if pole.value.real > 1e-9 * max(1.0, pole.frequency)]:
+        decays = abs(pole.value.real) > still
+        damping, decay = (f"{pole.damping:.4g}", f"{-1.0 / pole.value.real:.4g}") if decays else ("0", "")
+        rows.append((f"{pole.frequency:.4g}", hertz, damping, decay, part))
+    print_table(("undamped rad/s", "damped Hz", "damping", "decay in s", "states that take part"), rows)
+    if growing := [pole for pole in poles if pole.value.real > still]:
         fastest = max(pole.value.real for pole in growing)
-        print_line(f"unstable: {len(growing)} modes grow, the fastest by e in {1.0 / fastest:.4g} s")
+        modes = "1 mode grows" if len(growing) == 1 else f"{len(growing)} modes grow, the fastest"
+        print_line(f"unstable: {modes} by e in {1.0 / fastest:.4g} s")
 
 
 def _linear(
@@ -116,7 +140,7 @@ def _linear(
         raise InputError(f"--step-ms is {step_ms:g}; it must be above 0")
     place, efforts = (numbers(given, option) for given, option in ((at, "--at"), (effort, "--effort")))
     mechanism, _ = built(name, param, as_tree=True)
-    with working(f"linearizing {mechanism.name!r}"):
+    with working(f"linearizing {mechanism.name!r}"), compilations_shown():
         system = assemble(mechanism, math.inf if yes else LIMIT_S)
         point = operating_point(system, place)
         u = point.u

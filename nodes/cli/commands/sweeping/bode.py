@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,6 +76,8 @@ def bode(
     if amplitude is None and limit is None:
         raise InputError(f"--amplitude: actuator {actuator!r} has no effort limit; give an amplitude, N m or N")
     size = SHARE * (limit or 0.0) if amplitude is None else amplitude
+    if not sys.stderr.isatty():
+        warn(f"measuring {points} frequencies, then those that the margins need")
     try:
         with interruptible() as go_on, RunsBar(go_on, "frequencies") as bar:
             found = frequency_response(
