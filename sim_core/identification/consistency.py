@@ -10,7 +10,9 @@ from sim_core.identification.inertial_parameters import BASIS, pseudo_inertia
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 MARGIN = 1e-3  # the pseudo-inertia of a result exceeds this share of the start's
-PRECISION = 1e-6  # relative decrease of the squared error at which the search ends
+PRECISION = 1e-9  # relative decrease of the squared error at which the search ends
+SLOPE = 1e-8  # gradient of half the squared error at which the search ends
+MOST_STEPS = 300  # the usual number is about 20; a minimum at the border of the consistent set may need all
 LOWER = np.tril_indices(4)
 _DUAL = np.linalg.pinv(BASIS.reshape(10, 16).T)  # (10, 16): parameters of a pseudo-inertia
 
@@ -37,7 +39,6 @@ def consistent_minimum(H: Array, g: Array, start: Array, links: int, not_negativ
     margins = np.concatenate([MARGIN * _parameters(P) for P in first]) if links else np.zeros(0)
     factors = np.concatenate([np.zeros(0), *(np.linalg.cholesky((1.0 - MARGIN) * P)[LOWER] for P in first)])
     low = np.where(not_negative, 0.0, -np.inf)
-    sizes = np.concatenate([*(np.full(10, np.sqrt(np.trace(P))) for P in first), scale[n_pi:]])
 
     def unknowns(u: Array) -> tuple[Array, list[Array]]:
         lowers = [_lower(u[10 * k : 10 * k + 10]) for k in range(links)]
@@ -57,8 +58,9 @@ def consistent_minimum(H: Array, g: Array, start: Array, links: int, not_negativ
 
     begin = np.concatenate([factors, np.where(not_negative, np.maximum(start[n_pi:], 1e-9), start[n_pi:])])
     bounds = np.concatenate([np.full(n_pi, -np.inf), low]), np.inf
+    # scaled by the Jacobian: a prior is stiff in some directions, and a scale by sizes alone needs hundreds of steps
     found = least_squares(
-        residual, begin, jacobian, bounds, x_scale=sizes, xtol=None, ftol=PRECISION, gtol=None, max_nfev=100
+        residual, begin, jacobian, bounds, x_scale="jac", xtol=None, ftol=PRECISION, gtol=SLOPE, max_nfev=MOST_STEPS
     )
     return unknowns(found.x)[0]
 
