@@ -22,7 +22,7 @@ from sim_core.errors import InvalidRequest
 from sim_core.identification.base_parameters import base_parameters
 from sim_core.identification.calibration import ERRORS, Reference, with_zeros
 from sim_core.identification.consistency import consistent_minimum
-from sim_core.identification.design import HELD_OUT, N_FRICTION, Rows, Split, rows_of
+from sim_core.identification.design import N_FRICTION, Rows, Split, rows_of
 from sim_core.identification.estimates import Estimate, estimates_of, refusals_of
 from sim_core.identification.friction import COLUMNS, WRITTEN
 from sim_core.identification.inertial_parameters import nearest_consistent
@@ -45,7 +45,7 @@ from sim_core.identification.selection import (
     variances_of,
     without_contradictions,
 )
-from sim_core.identification.signals import Recorded, sampled
+from sim_core.identification.signals import LEAST_MOVING_S, Recorded, moving_s, sampled, too_little_motion
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.quantities import value_of
 
@@ -53,7 +53,6 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 CUTOFFS_HZ = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0)
 PRIOR_WEIGHTS = tuple(10.0**power for power in range(-2, 6))
 LEAST_RADIUS = 0.01  # m: smallest radius of gyration per axis that the prior gives to a link
-LEAST_MOVING_S = 2.0
 PASSES = 3  # of a fit with errors of the measurement, which are linear about the model of the pass before
 LEAST_ERROR = 1e-12  # mean squared error over variance; less is rounding of simulated efforts
 CUTOFF_GAIN = 0.1  # relative gain of a joint's error, from which on it has a cutoff of its own
@@ -189,6 +188,7 @@ class _Fitter:
         constant_sd: Mapping[str, float],
         left_out: Mapping[str, str],
     ) -> FitResult:
+        self._require_motion()
         cutoffs, n_b = self._cutoffs(), len(self.plain.columns)
         beta, friction = self.prior.beta[:n_b], self.friction_before
         for _ in range(PASSES if self.errors else 1):
@@ -204,7 +204,6 @@ class _Fitter:
     ) -> _Choice:
         """Which joints are fitted together, and with which prior and friction, by cross-validation."""
         regression = regression_of(self.prior, rows, self.split.blocks)
-        self._require_motion(rows)
         known = [j for j in range(len(self.joints)) if regression.raw.count[:, j].all()]
         if not known:
             raise NothingToFitError("no joint has efforts in every part of the motion")
@@ -221,7 +220,7 @@ class _Fitter:
             )
         regression = reweighted(regression, together, self.errors)
         weight, gains = self._weight(regression, together, inertia)
-        extra = further_friction(regression, together, weight, gains, self.errors)
+        extra = further_friction(rows, regression, together, weight, gains, self.errors)
         found = apart | more
         return _Choice(
             rows, regression, known, together, found, unexplained, weight, gains, extra, cutoffs, self.errors, inertia
@@ -272,12 +271,10 @@ class _Fitter:
         pi = self.prior.pi[: self.n_pi]
         return rows_of(self.regressor, self.plain, self.parts, cutoffs, self.split, pi, reference)
 
-    def _require_motion(self, rows: Rows) -> None:
-        moving_s = float(np.sum(rows.block >= HELD_OUT)) / rows.rate_hz
-        if moving_s < LEAST_MOVING_S:
-            raise NothingToFitError(
-                f"the joints move for {moving_s:.2g} s; a fit needs at least {LEAST_MOVING_S:g} s of motion"
-            )
+    def _require_motion(self) -> None:
+        moving = moving_s(part for parts in self.parts for part in parts)
+        if moving < LEAST_MOVING_S:
+            raise NothingToFitError(too_little_motion(moving))
 
     def _start(self, regression: Regression, inertia: bool) -> Array:
         beta = self.prior.beta if inertia else self.base.B @ self.pi_before

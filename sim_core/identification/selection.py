@@ -16,6 +16,7 @@ from sim_core.identification.regressor import LinearEfforts
 Array = np.ndarray[Any, np.dtype[np.float64]]
 FIRST_WEIGHT = 1.0  # of the prior, before the choice by cross-validation
 APART_GAIN = 0.05  # least relative gain of all other joints for which a joint is fitted apart
+AGREES = 1e-3  # mean squared error over variance, below which a joint's efforts contradict nothing and miss nothing
 EXPLAINED = 0.6  # mean squared error over variance, above which a joint's efforts are not explained at all
 FACTOR = 4.0  # between the sizes of gravity in a joint and in the median joint, for which it is fitted apart
 CUTOFF_LOSS = 0.01  # relative mean squared error per joint that a lower cutoff may cost
@@ -134,10 +135,11 @@ def without_contradictions(
 ) -> tuple[list[int], dict[int, str]]:
     """(joints to fit together, {joint: reason} of the others).
 
-    A joint is fitted apart if all other joints are predicted better without it, beyond chance.
+    A joint is fitted apart if all other joints are predicted better without it, beyond chance. No joint is, if the
+    model explains all efforts: errors of the filter alone are no contradiction.
     """
     apart: dict[int, str] = {}
-    scaled = regression.weights.copy()
+    scaled, variances = regression.weights.copy(), variances_of(rows, regression.prior)
     for j in (j for j in joints if not is_without_motor(rows, j)):
         scaled[j] = (
             1.0 / regression.validated([j], FIRST_WEIGHT, free_unknowns(regression, [j], True, (), errors))[:, j].mean()
@@ -145,6 +147,8 @@ def without_contradictions(
     regression = Regression(regression.prior, regression.fitted, regression.raw, scaled)
     while len(joints) > 2:
         with_all = regression.validated(joints, FIRST_WEIGHT, free_unknowns(regression, joints, True, (), errors))
+        if (with_all.mean(axis=0) < AGREES * variances)[joints].all():
+            break
         best, share = -1, APART_GAIN
         for j in joints:
             others = [k for k in joints if k != j]
@@ -163,13 +167,19 @@ def without_contradictions(
 
 
 def further_friction(
-    regression: Regression, joints: list[int], weight: float, inertia: bool, errors: frozenset[str]
+    rows: Rows, regression: Regression, joints: list[int], weight: float, inertia: bool, errors: frozenset[str]
 ) -> dict[tuple[int, int], float]:
-    """{(joint, column): relative gain} of further friction that improves the prediction of its joint beyond chance."""
+    """{(joint, column): relative gain} of further friction that improves the prediction of its joint beyond chance.
+
+    A joint without motor has no gear, whose friction grows with the load.
+    """
+    variances = variances_of(rows, regression.prior)
     extra: dict[tuple[int, int], float] = {}
     now = regression.validated(joints, weight, free_unknowns(regression, joints, inertia, (), errors))
     for j in joints:
-        for name in (*WRITTEN, *NAMED):
+        if now[:, j].mean() < AGREES * variances[j]:
+            continue
+        for name in WRITTEN if is_without_motor(rows, j) else (*WRITTEN, *NAMED):
             column = COLUMNS.index(name)
             free = free_unknowns(regression, joints, inertia, [*extra, (j, column)], errors)
             then = regression.validated(joints, weight, free)

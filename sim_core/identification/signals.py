@@ -5,6 +5,7 @@ A recording is filtered as a whole, before parts of it are cut out: a filter nee
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
@@ -19,6 +20,7 @@ LEAST_SAMPLES = 50  # of a part between two gaps that is used
 RESTS = 0.05  # a joint stands still below this share of its root-mean-square speed
 CALM_HZ = 2.0  # cutoff of the positions by which a joint is seen to move
 CALM_S = 0.25  # pauses that are shorter count as motion
+LEAST_MOVING_S = 2.0  # of a recording to which a model is fitted
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class Sampled:
         rms = np.sqrt(np.mean(v**2, axis=0))
         fast = (np.abs(v) > RESTS * np.maximum(rms, 1e-6)).any(axis=1)
         width = max(1, int(CALM_S * self.rate_hz))
-        return np.convolve(fast, np.ones(2 * width + 1), mode="same") > 0
+        around = np.convolve(fast, np.ones(2 * width + 1))  # full: "same" is as long as the window if that is longer
+        return np.asarray(around[width : width + len(fast)] > 0)
 
 
 def sampled(recorded: Recorded) -> list[Sampled]:
@@ -80,6 +83,16 @@ def sampled(recorded: Recorded) -> list[Sampled]:
         grid = t[0] + h * np.arange(int((t[-1] - t[0]) / h) + 1)
         parts.append(Sampled(1.0 / h, grid, _at(grid, t, q[begin:end]), _at(grid, t, effort[begin:end])))
     return parts
+
+
+def moving_s(parts: Iterable[Sampled]) -> float:
+    """Time, s, in which any joint moves."""
+    return sum(float(part.moving.sum()) / part.rate_hz for part in parts)
+
+
+def too_little_motion(moving: float) -> str:
+    """Sentence that refuses a recording whose joints move for `moving` seconds."""
+    return f"the joints move for {moving:.2g} s; a fit needs at least {LEAST_MOVING_S:g} s of motion"
 
 
 def _at(grid: Array, time: Array, values: Array) -> Array:

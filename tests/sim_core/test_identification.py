@@ -178,6 +178,10 @@ def test_too_little_motion_is_refused_in_one_line() -> None:
     still = Recorded(time, np.zeros((len(time), 4)), np.ones((len(time), 4)))
     with pytest.raises(NothingToFitError, match="move"):
         fit(model(), names(), [still])
+    short = recorded()
+    short = Recorded(short.time[:60], short.q[:60], short.effort[:60])
+    with pytest.raises(NothingToFitError, match=r"joints move for .* needs at least 2 s"):
+        fit(model(), names(), [short])
     with pytest.raises(NothingToFitError, match="no recording"):
         fit(model(), names(), [Recorded(time[:10], np.zeros((10, 4)), np.ones((10, 4)))])
 
@@ -223,6 +227,26 @@ def test_a_consistent_minimum_is_found_and_an_inconsistent_one_is_moved_to_the_b
     found = consistent_minimum(H, H @ impossible, start, 1, no_signs)
     assert is_consistent(found)
     assert np.linalg.norm(found - impossible) < 0.2
+
+
+def test_a_consistent_minimum_is_found_with_stiff_directions() -> None:
+    start = about_origin(2.0, [0.0, 0.0, -0.3], np.diag([0.05, 0.05, 0.01]))
+    aim = about_origin(2.5, [0.05, 0.0, -0.25], np.diag([0.06, 0.04, 0.03]))
+    axes = np.linalg.qr(np.random.default_rng(0).normal(size=(10, 10)))[0]
+    H = (axes * np.logspace(0.0, 8.0, 10)) @ axes.T
+    found = consistent_minimum(H, H @ aim, start, 1, np.zeros(0, dtype=bool))
+    assert (found - aim) @ H @ (found - aim) < 1e-6 * (start - aim) @ H @ (start - aim)
+
+
+def test_the_corrected_model_is_the_free_one_if_that_is_consistent() -> None:
+    for name, score in result().scores.items():
+        assert abs(score.after - score.free) < 1e-4, name
+
+
+def test_a_part_that_is_shorter_than_the_pauses_has_as_many_instants_of_motion_as_samples() -> None:
+    time = np.arange(0.0, 0.1, 0.001)
+    (part,) = sampled(Recorded(time, np.sin(time)[:, None], np.zeros((len(time), 1))))
+    assert part.moving.shape == part.time.shape
 
 
 def test_a_recording_is_split_at_gaps_and_repeated_times_are_left_out() -> None:

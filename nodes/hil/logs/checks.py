@@ -7,6 +7,8 @@ for finding in check_log(samples, build("ricmonk")):
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from nodes.framework.recording.reader import Recording
@@ -15,6 +17,7 @@ from nodes.hil.logs.channel_checks import channel_findings, time_findings
 from nodes.hil.logs.findings import Floats, LogFinding, LogSamples
 from nodes.hil.logs.model_checks import ModelChecks
 from sim_core.identification.loops import dependent_joints
+from sim_core.identification.signals import LEAST_MOVING_S, Recorded, moving_s, sampled, too_little_motion
 from sim_core.mechanism.description import Mechanism
 
 LEAF = "measured_state"
@@ -63,10 +66,17 @@ def check_log(samples: LogSamples, mechanism: Mechanism) -> list[LogFinding]:
     mechanism  the robot in joint coordinates; with closed loops, efforts are not compared with its model
     """
     rising = samples.with_rising_times()
-    found = [*time_findings(samples), *channel_findings(rising)]
+    found = [*time_findings(samples), *_short(rising), *channel_findings(rising)]
     if len(rising.time) >= 100 and not dependent_joints(mechanism, samples.names):
         found += ModelChecks(mechanism, rising).findings()
     return sorted(_merged(found), key=lambda finding: not finding.refuses)
+
+
+def _short(samples: LogSamples) -> Iterator[LogFinding]:
+    """A log with less motion than a fit needs."""
+    seconds = moving_s(sampled(Recorded(samples.time, samples.position, samples.effort)))
+    if seconds < LEAST_MOVING_S:
+        yield LogFinding(kind="little motion", joint="", value=seconds, text=too_little_motion(seconds), refuses=True)
 
 
 def _merged(found: list[LogFinding]) -> list[LogFinding]:

@@ -38,6 +38,7 @@ ZERO, MOST_ZERO = 0.1, 1.0  # rad or m; a larger one is another fault
 STEP = 1e-4  # rad or m, for derivatives with respect to positions
 ZERO_GAIN = 0.1  # least relative gain of the fit by a zero error
 KNOWN_SD = 0.25  # largest standard deviation of a factor that is compared
+LOST = 0.1  # share of the variance of a velocity that the filter takes away, from which on the model does not judge
 UNLIKE = 0.1  # share of the variance that the model leaves, below which a joint's channels are its own
 
 
@@ -73,6 +74,9 @@ class ModelChecks:
         rows = self._rows(self.samples.position[:, self._order], self.samples.effort[:, self._order])
         if rows is None:
             return
+        if fast := self._faster_than_the_filter():
+            yield fast
+            return
         known = [k for k in range(len(self.names)) if np.isfinite(rows.effort[:, k]).all() and rows.effort[:, k].any()]
         exchanged = list(self._exchanged(rows, known))
         yield from exchanged
@@ -102,6 +106,24 @@ class ModelChecks:
         joined = [np.concatenate(each) for each in zip(*columns, strict=True)]
         every = max(1, len(joined[0]) // MOST_ROWS)
         return [each[::every] for each in joined]
+
+    def _faster_than_the_filter(self) -> LogFinding | None:
+        """The joint whose motion the filter changes most; the model cannot judge efforts by a motion that it loses."""
+        lost, kept = np.zeros(len(self.names)), np.zeros(len(self.names))
+        for part in sampled(Recorded(self.samples.time, self.samples.position[:, self._order], self.samples.effort)):
+            inside = slice(int(EDGE_S * part.rate_hz), len(part.time) - int(EDGE_S * part.rate_hz))
+            slow, v = (motion_of(part, cutoff)[1][inside] for cutoff in (CUTOFF_HZ, 4.0 * CUTOFF_HZ))
+            lost += np.sum((v - slow) ** 2, axis=0)
+            kept += np.sum(v**2, axis=0)
+        shares = lost / np.maximum(kept, 1e-300)
+        worst = int(np.argmax(shares))
+        if shares[worst] < LOST:
+            return None
+        text = (
+            f"{self.names[worst]}: {100.0 * shares[worst]:.0f} % of its motion (variance of the velocity) is above "
+            f"{CUTOFF_HZ:g} Hz; the model is too imprecise there, and the efforts are not checked with it"
+        )
+        return LogFinding(kind="fast motion", joint=self.names[worst], value=float(shares[worst]), text=text)
 
     def _own(self, rows: _Rows, joint: int) -> Floats:
         """Basis (n, m) of one joint's effort with parameters of its own, and friction."""

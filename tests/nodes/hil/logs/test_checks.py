@@ -175,6 +175,25 @@ def test_a_planted_fault_is_named(fault: str) -> None:
     assert found.get(kind) == joint, found
 
 
+def test_a_log_with_too_little_motion_is_refused() -> None:
+    short = replace(
+        clean(), **{name: getattr(clean(), name)[:90] for name in ("time", "position", "velocity", "effort")}
+    )
+    refused = [finding for finding in check_log(short, build("arm_4dof")) if finding.refuses]
+    assert [finding.kind for finding in refused] == ["little motion"]
+    assert "needs at least 2 s" in refused[0].text
+
+
+def test_a_motion_that_the_filter_loses_is_named_and_its_efforts_are_not_judged() -> None:
+    fast = replace(
+        clean(), time=clean().time / 14.0, velocity=14.0 * clean().velocity, effort=exchanged(clean().effort, 1, 2)
+    )
+    assert kinds(replace(fast, time=clean().time, velocity=clean().velocity))["exchanged efforts"]
+    findings = check_log(fast, build("arm_4dof"))
+    assert "fast motion" in {finding.kind for finding in findings}
+    assert not [finding for finding in findings if finding.refuses]
+
+
 def test_nothing_is_refused_in_a_log_of_a_real_robot() -> None:
     log = import_log(read_tables(RICMONK / "single_ZF.csv"), read_columns(RICMONK / "ricmonk.toml"))
     endless = np.full(3, np.inf)
