@@ -185,11 +185,14 @@ def test_a_log_with_too_little_motion_is_refused() -> None:
 
 
 def test_a_motion_that_the_filter_loses_is_named_and_its_efforts_are_not_judged() -> None:
-    fast = replace(
-        clean(), time=clean().time / 14.0, velocity=14.0 * clean().velocity, effort=exchanged(clean().effort, 1, 2)
-    )
-    assert kinds(replace(fast, time=clean().time, velocity=clean().velocity))["exchanged efforts"]
-    findings = check_log(fast, build("arm_4dof"))
+    fast, slow = 20.0, clean()
+    there_and_back = {
+        "position": np.concatenate([slow.position, slow.position[::-1]]),
+        "velocity": fast * np.concatenate([slow.velocity, -slow.velocity[::-1]]),
+        "effort": exchanged(np.concatenate([slow.effort, slow.effort[::-1]]), 1, 2),
+    }
+    time = np.arange(2 * len(slow.time)) * 0.01 / fast
+    findings = check_log(replace(slow, time=time, **there_and_back), build("arm_4dof"))
     assert "fast motion" in {finding.kind for finding in findings}
     assert not [finding for finding in findings if finding.refuses]
 
