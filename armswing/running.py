@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,8 @@ from nodes.framework.simulation.compose import compose
 from nodes.framework.simulation.restart.finding import read_restart
 from nodes.node import Node
 from nodes.recorder import without_recorders
+from sim_core.errors import InvalidRequest, SimulationError
+from sim_core.support.shown import shown
 
 RECORDER = "recorder"
 
@@ -55,11 +58,13 @@ class OpenRun:
                 raise PlanError(
                     f"start is the recording {str(start)!r}; give `at`, the time (s) from which to continue"
                 )
+            _require_number("at", at)
             begin = read_restart(start, at, self.plan)
         elif at is not None:
             raise PlanError("`at` is a time of a recording; give the recording as `start`")
         self._run = compose(self.plan, None, nodes, begin, None if begin is not None else start)
         self._recording: Recording | None = None
+        self._has_ended = False
 
     @property
     def server(self) -> Any:
@@ -77,21 +82,35 @@ class OpenRun:
         return float(self._run.server.time)
 
     def step(self, n: int = 1) -> None:
-        """Take n time steps with all nodes."""
+        """Take n time steps with all nodes. Raises InvalidRequest after the end of the run, as all requests do."""
+        self._require_open()
         self._run.step(n)
 
     def run(self, seconds: float | None = None) -> None:
         """Run for `seconds` of simulation time, by default until the plan's duration_s."""
+        self._require_open()
+        if seconds is not None:
+            _require_number("seconds", seconds)
         self._run.run(seconds)
 
     def request(self, name: str, **args: Any) -> Any:
         """Response of the simulation server to a service call, such as "push". Raises ValueError if it refuses."""
+        self._require_open()
         return self._run.request(name, **args)
+
+    def _require_open(self) -> None:
+        if self._has_ended:
+            raise InvalidRequest(f"the run of {self.plan.name!r} has ended; open another one with open_run")
+
+    def ignored_commands(self) -> dict[str, str]:
+        """{node: latest reason} of the nodes that commanded the robot without one accepted command."""
+        return self._run.ignored_commands()
 
     def close(self) -> Recording:
         """End the run and return its recording; a further call returns it again."""
         if self._recording is None:
             self._run.run(0.0)  # delivers the messages of the last step
+            self._has_ended = True
             self._run.close()
             self._recording = read_recording(self.file)
             if self._folder is not None:
@@ -114,6 +133,7 @@ class OpenRun:
 
     def abandon(self) -> None:
         """End the run without its recording, as after an error."""
+        self._has_ended = True
         with suppress(Exception):  # an earlier error is the one to show
             self._run.close()
         if self._folder is not None:
@@ -157,18 +177,31 @@ def run(
     record     path of the file to write; by default the recording is kept in memory only. Recorders of the plan do not
                write their own files
 
-    The bytes are those of a launch in lockstep. Raises PlanError for an invalid plan, without a duration included.
+    The bytes are those of a launch in lockstep. Raises PlanError for an invalid plan, without a duration included, and
+    SimulationError after a run in which no command of a node was accepted, for which a launch has the exit code 1; the
+    file `record` is then complete. A run of `open_run` tells these nodes as `ignored_commands()`.
     """
     opened = open_run(plan, nodes, overrides, start, at, record)
     if seconds is None and opened.plan.duration_s is None:
         opened.abandon()
         raise PlanError(f"plan {opened.plan.name!r} has no duration_s; give `seconds`")
-    if seconds is not None and not 0.0 < seconds < math.inf:
+    if seconds is not None and not (_is_number(seconds) and seconds > 0.0):
         opened.abandon()
-        raise PlanError(f"seconds is {seconds!r}; it must be a positive number")
+        raise PlanError(f"seconds is {shown(seconds)}; it must be a positive number")
     with opened:
         opened.run(seconds)
+    for name, reason in opened.ignored_commands().items():
+        raise SimulationError(f"no command of node {name!r} was accepted: {reason}")
     return opened.recording
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, numbers.Real) and math.isfinite(value)
+
+
+def _require_number(name: str, value: Any) -> None:
+    if not _is_number(value) or value < 0.0:
+        raise PlanError(f"{name} is {shown(value)}; it must be a number of at least 0")
 
 
 def _recorded(plan: Plan, file: Path) -> Plan:

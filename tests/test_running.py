@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from armswing import Node, Plan, PlanError, SimPlan, messages, open_run, read_recording, run
+from armswing import (
+    InvalidRequest,
+    Node,
+    Plan,
+    PlanError,
+    SimPlan,
+    SimulationError,
+    messages,
+    open_run,
+    read_recording,
+    run,
+)
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "launch/examples/my_controller.toml"
@@ -62,6 +73,39 @@ def test_a_run_is_stepped_by_hand_and_closed_twice() -> None:
     assert len(live.recording[STATE]["seq"]) == 6
 
 
+def test_a_run_that_has_ended_takes_no_steps_and_requests() -> None:
+    with open_run(FILE) as live:
+        live.step()
+        with pytest.raises(PlanError, match="seconds is 'x'"):
+            live.run("x")  # type: ignore[arg-type]
+    for request in (live.step, live.run, lambda: live.request("status")):
+        with pytest.raises(InvalidRequest, match="the run of 'my_controller' has ended; open another one"):
+            request()
+    assert len(live.recording[STATE]["seq"]) == 2
+
+
+class Misnamed(Push):
+    def on_message(self, name: str, state: Any) -> Any:
+        yield "command", messages.JointCommand(name=["amr"], value=[0.001], state_seq=state.seq)
+
+
+class Invalid(Push):
+    def on_message(self, name: str, state: Any) -> Any:
+        yield "command", messages.JointCommand(name=["arm"], value=[0.001, 0.002], state_seq=state.seq)
+
+
+@pytest.mark.parametrize(("node", "reason"), [(Misnamed, "'amr'"), (Invalid, "value")])
+def test_a_node_without_one_accepted_command_is_an_error_after_the_run(
+    node: type[Node], reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SimulationError, match=f"no command of node 'push' was accepted: .*{reason}"):
+        run(plan(), {"push": node}, seconds=0.05, record=tmp_path / "run.mcap")
+    assert len(read_recording(tmp_path / "run.mcap")[STATE]["seq"]) > 10
+    with open_run(plan(), {"push": node}) as live:
+        live.step(5)
+        assert list(live.ignored_commands()) == ["push"]
+
+
 def test_runs_in_threads_do_not_disturb_each_other() -> None:
     found: list[Any] = [None] * 3
 
@@ -84,6 +128,8 @@ def test_runs_in_threads_do_not_disturb_each_other() -> None:
         ({"plan": "nowhere.toml"}, "nowhere.toml"),
         ({"plan": plan()}, "no duration_s; give `seconds`"),
         ({"plan": plan(), "seconds": -1.0}, "seconds is -1.0"),
+        ({"plan": plan(), "seconds": "x"}, "seconds is 'x'; it must be a positive number"),
+        ({"plan": FILE, "seconds": 1.0, "start": "run.mcap", "at": "x"}, "at is 'x'; it must be a number"),
         ({"plan": plan(), "seconds": 1.0, "overrides": ["sim.step_ms=2"]}, "overrides are for launch files"),
         ({"plan": FILE, "seconds": 1.0, "at": 1.0}, "give the recording as `start`"),
         ({"plan": FILE, "seconds": 1.0, "start": "run.mcap"}, "give `at`"),

@@ -120,6 +120,18 @@ class Composition:
             self._scheduler.forget()
         return self.server.request(name, args)
 
+    def ignored_commands(self) -> dict[str, str]:
+        """{node: latest reason} of the nodes that commanded the robot without one accepted command."""
+        status = self.server.status()
+        accepted, refused = status["commands_taken"], status["commands_refused"]
+        topics = {f"'{view.sim.robot_name}/command'" for view in self.plan.views}
+        found = {name: refused[name]["reason"] for name in self.nodes if name in refused}
+        for name, hosted in self.nodes.items():
+            topic, _, reason = hosted.messages.refusals.last.partition(": ")
+            if topic in topics:
+                found.setdefault(name, reason)
+        return {name: reason for name, reason in found.items() if not accepted.get(name)}
+
     def close(self) -> None:
         """Stop the nodes."""
         for hosted in self.nodes.values():

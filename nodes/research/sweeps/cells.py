@@ -118,10 +118,8 @@ def judged(composition: Composition) -> tuple[str, str]:
     missed = [name for name in required if status["milestones"].get(name) is None]
     if missed:
         return FAILED, f"milestone {', '.join(missed)} not reached"
-    accepted, refused = status["commands_taken"], status["commands_refused"]
-    silent = [name for name in refused if not accepted.get(name)]
-    if silent:
-        return FAILED, _line(f"no command of {silent[0]} was accepted: {refused[silent[0]]['reason']}")
+    for name, reason in composition.ignored_commands().items():
+        return FAILED, _line(f"no command of {name} was accepted: {reason}")
     verdicts = {name: hosted.verdict for name, hosted in composition.nodes.items()}
     for outcome in (FAILED, UNCERTAIN):
         found = [f"{name}: {v.reason}" for name, v in verdicts.items() if v is not None and v.outcome == outcome]
