@@ -13,7 +13,7 @@ import sys
 import sysconfig
 import traceback
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -91,6 +91,13 @@ def located_if_there(robot: str, *folders: str | Path) -> str:
         return located(robot, *folders) if is_reference(robot) else robot
     except InvalidRequest:
         return robot
+
+
+def with_located_corrections(parameters: Mapping[str, Any], *folders: str | Path) -> dict[str, Any]:
+    """A robot's parameters with an absolute path of the file `corrections`, if it is in one of the folders."""
+    file = parameters.get("corrections")
+    there = [place for folder in folders if file and os.path.isfile(place := Path(folder).resolve() / str(file))]
+    return {**parameters, **({"corrections": str(there[0])} if there else {})}
 
 
 def load(robot: str) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from nodes.framework.recording.reader import Recording, read_recording, require_
 from nodes.framework.recording.sidecar import folders_of
 from nodes.hil.alignment.streams import Stream, StreamError, stream_of
 from nodes.hil.clocks.recorded import place
-from robots.files import located_if_there
+from robots.files import located_if_there, with_located_corrections
 from robots.registry import build, with_joint_coordinates
 from robots.smoothing import without_bristles
 from sim_core.identification.loops import constraints_among, dependent_joints
@@ -77,6 +77,7 @@ def read_fit_case(paths: Sequence[Path], robot: str = "") -> FitCase:
         raise StreamError(f"{paths[0]} does not name its robot; name it with --robot")
     name = located_if_there(robot or str(sim["robot"]), *folders)
     parameters = {} if robot and robot != sim.get("robot") else dict(sim.get("parameters", {}))
+    parameters = with_located_corrections(parameters, *folders)
     mechanism = _model(name, parameters)
     names = _joints(mechanism, streams, paths)
     dependent = _dependent_joints(mechanism, names)

@@ -24,7 +24,7 @@ from nodes.hil.prediction.recorded_commands import prediction
 from nodes.hil.prediction.short_predictions import predicted as short_predictions
 from nodes.hil.report.limits import Limits
 from nodes.hil.report.run_notes import guard_actions, run_notes
-from robots.files import located_if_there
+from robots.files import located_if_there, with_located_corrections
 
 COMPARER = "hil_compare.py:HilCompare"
 STEP_KNOWN_S = 0.1  # largest uncertainty of the instant at which another clock jumped
@@ -162,7 +162,7 @@ def read_case(
         _since(source, start_s),
         _since(recorded, start_s),
         located_if_there(str(sim.get("robot", "")), *folders_of(other.path)),
-        sim.get("parameters", {}),
+        with_located_corrections(sim.get("parameters", {}), *folders_of(other.path)),
         frozenset(sliding),
         other is first and _commands_are_efforts(first, predicted),
         source.clock is not None or _plan(first).get("sim", {}).get("mode") == "realtime",
@@ -178,11 +178,14 @@ def _case_without_states(recording: Recording, measured: str, changed: Mapping[s
     """Case of a recording with measured states alone, whose predicted states are simulated from the measured ones."""
     sim = {**_plan(recording).get("sim", {}), **changed}
     robot = located_if_there(str(sim.get("robot", "")), *folders_of(recording.path))
+    parameters = with_located_corrections(sim.get("parameters", {}), *folders_of(recording.path))
     source = _since(_source(recording, measured), start_s)
     applied = f"{measured.rpartition('/')[0]}/applied_command"
     source = replace(source, stream=_complete(_with_commands(recording, applied, source.stream)))
     try:
-        stream = short_predictions(source.stream, msgspec.convert({**sim, "robot": robot}, SimPlan))
+        stream = short_predictions(
+            source.stream, msgspec.convert({**sim, "robot": robot, "parameters": parameters}, SimPlan)
+        )
     except ValueError as error:
         raise StreamError(str(error)) from None
     described = recording.description
@@ -190,7 +193,7 @@ def _case_without_states(recording: Recording, measured: str, changed: Mapping[s
         source,
         Source(str(recording.path), f"{measured.rpartition('/')[0]}/state", stream, recording.truncated),
         robot,
-        sim.get("parameters", {}),
+        parameters,
         frozenset(joint.name for joint in described.joints if joint.unit == "m") if described else frozenset(),
         same_efforts=False,
         is_timed=False,

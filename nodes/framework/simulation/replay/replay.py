@@ -33,7 +33,7 @@ from nodes.framework.simulation.replay.comparison import Line, Outcome, Toleranc
 from nodes.framework.simulation.replay.stream import CROSSING_S, Stream
 from nodes.framework.simulation.restart.snapshots import NEVER, LinksState
 from nodes.node import Node
-from robots.files import located_if_there
+from robots.files import located_if_there, with_located_corrections
 
 if TYPE_CHECKING:
     from nodes.framework.simulation.commands import CommandHandler
@@ -73,7 +73,9 @@ def plan_of(metadata: Mapping[str, str], path: Path) -> Plan:
     try:
         plain = msgspec.json.decode(metadata["plan"], type=dict[str, Any])
         plain["sim"] = sim = convert(plain.get("sim", {}), SimPlan, f"{path}: plan")
-        sim.robot = located_if_there(sim.robot, *folders_of(path))
+        folders = folders_of(path)
+        sim.robot = located_if_there(sim.robot, *folders)
+        sim.parameters = with_located_corrections(sim.parameters, *folders)
         plain["nodes"] = [convert(node, NodePlan, f"{path}: plan") for node in plain.get("nodes", [])]
         plain.pop("milestones", None)
         return convert(plain, Plan, f"{path}: plan")

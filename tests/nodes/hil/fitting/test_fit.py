@@ -251,6 +251,18 @@ def test_corrections_name_a_body_that_the_robot_does_not_have_and_a_wrong_key() 
         build(ROBOT, corrections="nothing.toml")
 
 
+def test_corrections_beside_a_recording_are_found_from_another_folder() -> None:
+    folder = Path("elsewhere")
+    folder.mkdir()
+    plan = {"sim": {"robot": ROBOT, "parameters": {"corrections": "planted.toml"}}, "nodes": []}
+    write_recording(folder / "r.mcap", metadata={"plan": msgspec.json.encode(plan).decode()})
+    Path("planted.toml").rename(folder / "planted.toml")
+    case = reading.read_fit_case([folder / "r.mcap"])
+    assert case.parameters["corrections"] == str((folder / "planted.toml").resolve())
+    link = next(body for body in case.mechanism.bodies if body.name == "link_9")
+    assert value_of(link.mass) == 3.0
+
+
 def test_a_robot_with_springs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     write_recording(Path("measured.mcap"))
     mechanism = build(ROBOT)
