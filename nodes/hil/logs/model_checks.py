@@ -259,9 +259,9 @@ class ModelChecks:
         for k, (factor, sd) in factors.items():
             ratio = factor / usual if usual > 0.0 else 1.0
             if max(ratio, 1.0 / max(ratio, 1e-9)) > FACTOR and abs(factor - usual) > 2.0 * sd:
-                beside = f"those of other joints {usual:.2f} times" if len(factors) > 2 else "not once"
+                beside = f"those of other joints {usual:.3g} times" if len(factors) > 2 else "expected 1 time"
                 text = (
-                    f"{self.names[k]}: the efforts are {factor:.2f} times the model's, {beside}; check "
+                    f"{self.names[k]}: the efforts are {factor:.3g} times the model's, {beside}; check "
                     "gear and motor constant"
                 )
                 certain = len(factors) > 2 and max(ratio, 1.0 / ratio) > CERTAIN_FACTOR

@@ -184,7 +184,8 @@ def _print(verdict: Any, files: list[Path]) -> None:
             print_line(f"error of the measurement: {line}")
     for line in (*verdict.more_friction, *verdict.notes, *_hints(verdict)):
         print_line(line)
-    print_line(f"{len(verdict.parameters)} combinations of parameters with intervals; {len(verdict.refusals)} refusals")
+    unknown = f"{len(verdict.refusals)} that cannot be known from these recordings"
+    print_line(f"{len(verdict.parameters)} combinations of parameters with intervals; {unknown}")
     print_line(f"wrote {', '.join(map(str, files))}")
 
 
