@@ -18,6 +18,7 @@ OF_EFFORTS = (  # kinds of findings about the efforts of a joint; the other join
     "size of effort",
     "unit of effort",
 )
+OF_UNITS = ("size of effort", "unit of effort")
 Findings = Mapping[str, Sequence[LogFinding]]
 
 
@@ -29,16 +30,18 @@ def check_case(case: FitCase) -> dict[str, list[LogFinding]]:
     }
 
 
-def joints_left_out(found: Findings, names: Collection[str]) -> dict[str, str]:
+def joints_left_out(found: Findings, names: Collection[str], unit_unknown: Collection[str]) -> dict[str, str]:
     """{joint: reason} of the joints among `names` whose efforts a finding refuses.
 
+    unit_unknown  joints whose efforts have an unknown unit: the size of their efforts refuses nothing
     Raises StreamError if a finding refuses the positions of a joint, on which the efforts of the others depend.
     """
     left_out: dict[str, str] = {}
     for path, findings in found.items():
         for finding in findings:
             joints = [joint for joint in finding.joint.split(", ") if joint in names]
-            if not finding.refuses or not joints:
+            is_unit = finding.kind in OF_UNITS and finding.joint in unit_unknown
+            if not finding.refuses or not joints or is_unit:
                 continue
             if finding.kind not in OF_EFFORTS:
                 raise StreamError(

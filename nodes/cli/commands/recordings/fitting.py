@@ -114,7 +114,7 @@ def fit(
                 raise InputError(f"--write {str(path)!r} is the robot's own file; name another file")
         with working("checking"):
             findings = check_case(case)
-            left_out = joints_left_out(findings, case.names)
+            left_out = joints_left_out(findings, case.names, case.unit_unknown)
         with working("fitting"):
             result = fitting.fit(
                 case.mechanism,

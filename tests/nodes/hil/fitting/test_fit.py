@@ -143,6 +143,10 @@ def reversed_sign(q: np.ndarray, tau: np.ndarray) -> None:
     tau[:, 1] *= -1.0
 
 
+def other_unit(q: np.ndarray, tau: np.ndarray) -> None:
+    tau[:, 1] *= 0.01
+
+
 def no_torque_at_the_end(q: np.ndarray, tau: np.ndarray) -> None:
     tau[-int(0.4 * len(tau)) :] = 0.0
 
@@ -190,7 +194,7 @@ def test_friction_alone_leaves_the_inertias(capsys: pytest.CaptureFixture[str]) 
 
 def test_an_imported_unit_that_is_unknown_is_fitted_apart(capsys: pytest.CaptureFixture[str]) -> None:
     note = msgspec.json.encode({"unknown_effort": ["joint_2"], "gain_sigma": {"joint_3": 0.1}}).decode()
-    write_recording(Path("measured.mcap"), metadata={"import": note})
+    write_recording(Path("measured.mcap"), metadata={"import": note}, fault=other_unit)
     run(["hil", "fit", "measured.mcap", "--json"])
     verdict = json.loads(capsys.readouterr().out)
     assert {joint["name"]: joint["how"] for joint in verdict["joints"]}["joint_2"] == "apart"
