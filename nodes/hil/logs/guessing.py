@@ -67,6 +67,10 @@ def guess(tables: Sequence[Table], mechanism: Mechanism, robot: str) -> str:
     rest = [name for name in columns if name not in used]
     if rest:
         lines += ["", "# Columns that are not used:", *(f"#   {name}" for name in rest)]
+    texts = {name: where for table in tables for name, where in table.texts.items()}
+    if texts:
+        lines += ["", "# Columns that are not of numbers, and cannot be used:"]
+        lines += [f"#   {name}: {where}" for name, where in texts.items()]
     return "\n".join(lines) + "\n"
 
 

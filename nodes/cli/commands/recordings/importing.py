@@ -99,6 +99,9 @@ def _write_guess(tables: Any, robot: str, target: Path, as_json: bool) -> None:
     if as_json:
         print_json({"file": str(target)})
     else:
+        for table in tables:
+            for name, where in table.texts.items():
+                print_line(f"{table.name}: column {name!r} is not of numbers, and is left out: {where}")
         print_line(f"wrote {target}; check each line, then: armswing import ... --columns {target}")
 
 

@@ -173,6 +173,7 @@ def test_ranges_of_time_select_samples_and_times_since_an_epoch_begin_at_0(tmp_p
         ('[joints.arm]\nposition = "x"\neffort = { column = "x", unit = "A" }', "give gain"),
         ('[joints.arm]\nposition = { column = "x", gear = 0 }', "gear is 0"),
         ('[joints.arm]\nposition = { column = "x", gaer = 2 }', "gaer"),
+        ('[joints.arm]\nposition = "x"\nefort = "x"', r"line \d+: \[joints.arm\].*did you mean 'effort'"),
         ('[joints.arm]\nvelocity = "x"', "no positions of arm"),
         ('[joints.arm]\nposition = "x"\n[locked]\narm = 0.0', r"both in \[joints\] and in \[locked\]"),
     ],
@@ -188,6 +189,14 @@ def test_a_time_that_goes_back_is_refused_with_its_sample(tmp_path: Path) -> Non
     table = Table("log.csv", {"t": np.array([0.0, 0.2, 0.1]), "x": np.zeros(3), "p": np.zeros(3)})
     with pytest.raises(LogError, match=r"goes back from 0.2 s to 0.1 s at sample 3 of log.csv"):
         import_log([table], columns(pendulum('[joints.arm]\nposition = "x"' + OTHER), tmp_path))
+
+
+def test_a_guess_names_columns_that_are_not_of_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, table = tmp_path / "log.csv", tmp_path / "guess.toml"
+    log.write_text("time,tail_pos,tail_tau\n0.0,0.1,0\n0.1,x,0\n")
+    assert run("import", log, "--guess", "ricmonk", "-o", table) == 0
+    assert "'tail_pos' is not of numbers, and is left out: line 3: 'x'" in capsys.readouterr().out
+    assert "#   tail_pos: line 3: 'x'" in table.read_text()
 
 
 def test_a_guessed_table_of_columns_imports_the_log_it_was_guessed_from(tmp_path: Path) -> None:
