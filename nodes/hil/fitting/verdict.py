@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from nodes.hil.fitting.checking import Findings
@@ -100,7 +102,7 @@ def verdict_of(case: FitCase, result: FitResult, findings: Findings) -> FitVerdi
         recordings=dict(case.topics),
         robot=case.robot,
         outcome=result.outcome,
-        reason=result.reason,
+        reason=result.reason + _already_right(result),
         inertias_fitted=result.inertias_fitted,
         prior_weight=result.prior_weight,
         joints=[_joint(result, row) for row in range(len(result.joints))],
@@ -117,9 +119,27 @@ def verdict_of(case: FitCase, result: FitResult, findings: Findings) -> FitVerdi
             f"{joint}: friction of the kind {kind!r} reduces the mean squared error by {100.0 * share:.0f} %"
             for (joint, kind), share in result.extra.items()
         ],
-        notes=list(case.notes),
+        notes=[*case.notes, *_outside(result)],
         findings={path: list(each) for path, each in findings.items()},
     )
+
+
+def _already_right(result: FitResult) -> str:
+    """Addition to the reason if the model before has every combination within its interval."""
+    inside = [each.low <= each.before <= each.high for each in result.estimates if each.kind == "model"]
+    if result.outcome == "better" or not inside or not all(inside):
+        return ""
+    return "; the model is already right: no parameter differs beyond its interval"
+
+
+def _outside(result: FitResult) -> Iterator[str]:
+    """Note about combinations of the corrected model beyond their intervals, if its inertias are fitted."""
+    names = [x.name for x in result.estimates if x.kind == "model" and not x.low <= x.after <= x.high]
+    if names and result.inertias_fitted:
+        yield (
+            f"{len(names)} combinations of the corrected model are outside their intervals, because of the model "
+            f"before and because a body's density is positive: {', '.join(names)}"
+        )
 
 
 def _errors(result: FitResult) -> list[ErrorVerdict]:

@@ -16,9 +16,11 @@ from nodes.framework.messages import RobotState
 from nodes.framework.recording.writer import RecordingWriter
 from nodes.hil.alignment.streams import StreamError
 from nodes.hil.fitting import reading
+from nodes.hil.fitting.verdict import verdict_of
 from robots.corrections import read_corrections
 from robots.registry import build
 from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.identification.fitting import fit
 from sim_core.identification.inertial_parameters import about_origin, is_consistent
 from sim_core.identification.loops import LoopRegressor
 from sim_core.identification.regressor import Regressor
@@ -181,6 +183,22 @@ def test_nothing_is_fitted_if_the_positions_of_a_joint_are_refused(capsys: pytes
     assert "measured.mcap: joint_2: the position does not change from 4.00 to" in error
     assert len(error.strip().splitlines()) == 1
     assert not Path("measured_fit").exists()
+
+
+def test_a_model_that_is_right_is_called_so() -> None:
+    write_recording(Path("r.mcap"))
+    case = reading.read_fit_case([Path("r.mcap")])
+    result = fit(case.mechanism, case.names, case.recordings)
+    exact = dataclasses.replace(
+        result,
+        outcome="not better",
+        estimates=tuple(dataclasses.replace(each, before=each.value) for each in result.estimates),
+    )
+    assert "the model is already right" in verdict_of(case, exact, {}).reason
+    assert "already right" not in verdict_of(case, dataclasses.replace(result, outcome="not better"), {}).reason
+    far = [dataclasses.replace(each, after=2.0 * each.high + 1.0) for each in result.estimates]
+    outside = dataclasses.replace(result, estimates=tuple(far))
+    assert any(f"{len(far)} combinations" in note for note in verdict_of(case, outside, {}).notes)
 
 
 def test_friction_alone_leaves_the_inertias(capsys: pytest.CaptureFixture[str]) -> None:
