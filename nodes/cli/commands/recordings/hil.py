@@ -112,9 +112,31 @@ def report(
     if as_json:
         print_json(compared.verdict)
     else:
+        if not compared.verdict.passed:
+            _print_refusals(recording)
         _print(compared.verdict, reports, case.sliding)
         print_line(f"\nwrote {output / 'index.html'}")
     raise typer.Exit(EXIT_CODES[compared.verdict.outcome])
+
+
+def _print_refusals(recording: Path) -> None:
+    """Print what the checks of an imported log refuse: causes that are found with such channels may be false."""
+    from nodes.framework.recording.reader import read_recording
+    from nodes.hil.fitting.checking import check_case
+    from nodes.hil.fitting.reading import IMPORT, read_fit_case
+
+    if IMPORT not in read_recording(recording, warn=False).metadata:
+        return
+    try:
+        with working("checking the log"):
+            found = check_case(read_fit_case([recording]))
+    except ValueError:  # a log that cannot be fitted; the report does not depend on it
+        return
+    refused = [each.text for findings in found.values() for each in findings if each.refuses]
+    for text in refused:
+        print_line(f"wrong in the log: {text}")
+    if refused:
+        print_line(f"correct the table of columns first: armswing hil fit {recording} --check\n")
 
 
 def _limits(verdicts: Any, case: Any, texts: list[str]) -> Any:

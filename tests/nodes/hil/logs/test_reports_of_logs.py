@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from armswing import Simulation, assemble, build
+from nodes.cli.application import run
 from nodes.framework.plan.launch_plan import SimPlan
 from nodes.framework.simulation.description import describe
 from nodes.hil.alignment.streams import Stream, StreamError
@@ -118,3 +119,21 @@ def test_commanded_efforts_stand_in_for_those_that_were_not_measured(tmp_path: P
     assert "velocities are derivatives of the positions" in notes
     off = case.predicted.stream.position - case.measured.stream.position
     assert np.abs(off).max() < 0.05
+
+
+def test_a_report_names_first_what_the_checks_of_the_log_refuse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = swing(6.0)
+    assert measured.effort is not None
+    lines, columns = ['robot = "ricmonk"', "[time]", 'column = "t"'], {"t": measured.time}
+    for k, name in enumerate(NAMES):
+        columns |= {f"q{k}": measured.position[:, k], f"v{k}": measured.velocity[:, k], f"e{k}": measured.effort[:, k]}
+        sign = ', sign = -1, unit = "N m"' if name == "arm_2" else ""
+        lines += [f"[joints.{name}]", f'position = "q{k}"', f'velocity = "v{k}"']
+        lines += [f'effort = {{ column = "e{k}"{sign} }}'] if k else []
+    (tmp_path / "columns.toml").write_text("\n".join(lines))
+    log = import_log([Table("log", columns)], read_columns(tmp_path / "columns.toml"))
+    write_recording(log, describe(log.mechanism, 1e-3, (), ""), tmp_path / "log.mcap")
+    assert run(["hil", "report", str(tmp_path / "log.mcap"), "-o", str(tmp_path / "report")]) == 1
+    assert capsys.readouterr().out.startswith("wrong in the log: arm_2: the efforts have the opposite sign")
