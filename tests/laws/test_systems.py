@@ -192,7 +192,7 @@ def test_arrays_of_another_size_are_refused_by_name(system: System) -> None:
     q = np.zeros(system.n_q)
     with pytest.raises(ValueError, match=rf"a has {system.n_q + 1} entries; .* takes {system.n_q}"):
         inverse_dynamics(system, q, q, np.zeros(system.n_q + 1))
-    with pytest.raises(TypeError, match="assemble"):
+    with pytest.raises(InvalidRequest, match="assemble"):
         inverse_dynamics(system.mechanism, q, q, q)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="q must be a numpy array of float64"):
         system.bind_inverse_dynamics(q.tolist(), q, q, q)
