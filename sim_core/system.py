@@ -17,8 +17,8 @@ from sim_core.batch import Batch
 from sim_core.compiled_system import CompiledSystem
 from sim_core.derivatives import DerivativeKernels, Derivatives, mapped
 from sim_core.errors import DescriptionWarning, InvalidRequest
-from sim_core.kernels.choice import is_rolled
-from sim_core.kernels.effort import LIMIT_S, check_effort, check_least_effort, check_memory
+from sim_core.kernels.choice import is_rolled, obstacles
+from sim_core.kernels.effort import LIMIT_S, MORE, check_effort, check_least_effort, check_memory
 from sim_core.kernels.machine_code import native
 from sim_core.kernels.machine_code.native import Library
 from sim_core.mechanism.checks.changes import check_captured_rows
@@ -127,10 +127,13 @@ def _compiled(mechanism: Mechanism, key: str, compile_limit_s: float) -> Library
     from sim_core.kernels.machine_code.side_by_side import objects_of
     from sim_core.kernels.tables import modules_with_tables
 
-    check_least_effort(mechanism, compile_limit_s)
+    advice = MORE
+    if mechanism.has_joint_coordinates and (parts := obstacles(mechanism)):
+        advice += f"; kernels with loops over the links compile in seconds, but cannot have {', '.join(parts)}"
+    check_least_effort(mechanism, compile_limit_s, advice)
     derivation = derive(mechanism)
     sizes = [function.n_instructions() for function in derivation.functions.values()]
-    check_effort(mechanism, sizes, compile_limit_s)
+    check_effort(mechanism, sizes, compile_limit_s, advice)
     symbols = [native.symbol_name(*name.split(".")) for name in derivation.functions]
     facts = derivation.facts | {"is_rolled": False}
     manifest = {"key": key, "mechanism": mechanism.name, "symbols": symbols, "facts": facts}

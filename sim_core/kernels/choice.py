@@ -21,7 +21,7 @@ def obstacles(mechanism: Mechanism) -> list[str]:
         return [mechanism.family.called]
     found = [name for name in ("constraints", "beams", "captured") if getattr(mechanism, name)]
     if mechanism.first_order_states:
-        found.append("first-order states")
+        found.append('first-order states, such as dry friction that sticks (friction = "regularized" has none)')
     others = {type(output).__name__: None for output in mechanism.outputs if not isinstance(output, OUTPUTS)}
     return [*found, *others]
 
