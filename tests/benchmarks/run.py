@@ -115,7 +115,8 @@ def measure(name: str, quick: bool = False) -> dict[str, Any] | None:
         report = Path(folder) / "figures.json"
         constants = json.dumps(QUICK if quick else {})
         command = [sys.executable, "-P", "-c", PROGRAM, str(FOLDER), name, str(report), constants]
-        done = subprocess.run(command, check=False)
+        environment = {"OPENBLAS_NUM_THREADS": "1"} | os.environ  # as the command line sets it
+        done = subprocess.run(command, check=False, env=environment)
         if done.returncode == NOT_MEASURED:
             return {}
         if done.returncode != 0 or not report.exists():
