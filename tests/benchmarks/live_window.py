@@ -18,8 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bars import NOT_MEASURED
-
 CURVES, PLOTS = 40, 4
 START_S = 300.0  # longest wait for a launch or a window; a first start compiles
 POLL_S = 0.2
@@ -56,6 +54,8 @@ def virtual_screen() -> list[str]:
     if "DISPLAY" in os.environ:
         return []
     if shutil.which("xvfb-run") is None:
+        from bars import NOT_MEASURED  # this file is also a process of its own, which does not find its neighbours
+
         print("not measured: no DISPLAY and no xvfb-run: apt-get install -y xvfb", flush=True)
         raise SystemExit(NOT_MEASURED)
     return ["xvfb-run", "-a", "-s", SCREEN]
