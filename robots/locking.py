@@ -7,12 +7,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from sim_core.errors import InvalidRequest, UnknownName
-from sim_core.mechanism import Joint, JointOutput, JointRelation, Mechanism
+from sim_core.identification.rigid_tree import fixed_at
+from sim_core.mechanism import JointOutput, JointRelation, Mechanism
 from sim_core.mechanism.quantities import value_of
-from sim_core.spatial import rotation_about
 
 
 def positions_of(text: object, owner: str) -> dict[str, float]:
@@ -58,31 +56,13 @@ def with_locked_joints(mechanism: Mechanism, positions: Mapping[str, float]) -> 
     }
     return dataclasses.replace(
         mechanism,
-        joints=tuple(_fixed(joint, positions) for joint in mechanism.joints),
+        joints=tuple(
+            fixed_at(joint, positions[joint.name]) if joint.name in positions else joint for joint in mechanism.joints
+        ),
         constraints=tuple(filter(None, (_related(each, positions) for each in mechanism.constraints))),
         actuators=tuple(each for each in mechanism.actuators if each.joint not in positions),
         outputs=tuple(o for o in mechanism.outputs if not (isinstance(o, JointOutput) and o.joint in positions)),
         **start,
-    )
-
-
-def _fixed(joint: Joint, positions: Mapping[str, float]) -> Joint:
-    if joint.name not in positions:
-        return joint
-    position, axis, point = positions[joint.name], np.array(joint.axis), np.array(joint.parent_point)
-    rotation: Any = np.array(joint.rotation).tolist()
-    if joint.unit == "m":
-        point = point + position * axis
-    else:
-        rotation = (np.array(rotation_about(joint.axis, position), dtype=float) @ rotation).tolist()
-    return Joint(
-        name=joint.name,
-        kind="fixed",
-        parent=joint.parent,
-        child=joint.child,
-        parent_point=tuple(point.tolist()),
-        child_point=joint.child_point,
-        rotation=(tuple(rotation[0]), tuple(rotation[1]), tuple(rotation[2])),
     )
 
 

@@ -279,7 +279,7 @@ def refusals_of(
 
 
 def _constants(regressor: LinearEfforts, names: Sequence[str]) -> list[Refusal]:
-    """What positions and efforts never tell of the motor constants."""
+    """Errors of motor constants that positions and efforts cannot show."""
     q = regressor.random_positions(np.random.default_rng(0), 20)
     weight = np.abs(regressor(q, 0.0 * q, 0.0 * q) @ regressor.pi).max(axis=0)
     found = [

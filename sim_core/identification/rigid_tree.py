@@ -35,7 +35,7 @@ def rigid_tree(mechanism: Mechanism, measured: Collection[str], held: Mapping[st
                 "coordinate each"
             )
         else:
-            joints.append(_fixed(plain, (held or {}).get(joint.name, 0.0)))
+            joints.append(fixed_at(joint, (held or {}).get(joint.name, 0.0)))
     zeros = (0.0,) * sum(not joint.is_fixed for joint in joints)
     return Mechanism(
         name=mechanism.name,
@@ -58,15 +58,23 @@ def _constant(body: Body) -> Body:
     )
 
 
-def _fixed(joint: Joint, position: float) -> Joint:
-    """The joint held at a position, rad or m."""
+def fixed_at(joint: Joint, position: float) -> Joint:
+    """The fixed joint that holds the bodies of a joint as they are at a position, rad or m."""
     R, point = np.array(joint.rotation), np.array(joint.parent_point)
     if joint.is_length:
         point = point + position * np.array(joint.axis)
     else:
         R = np.asarray(rotation_about(joint.axis, position), dtype=float) @ R
     rows: Matrix3 = tuple(_vector(row) for row in R)  # type: ignore[assignment]
-    return dataclasses.replace(joint, kind="fixed", rotation=rows, parent_point=_vector(point), lower=None, upper=None)
+    return Joint(
+        name=joint.name,
+        kind="fixed",
+        parent=joint.parent,
+        child=joint.child,
+        parent_point=_vector(point),
+        child_point=joint.child_point,
+        rotation=rows,
+    )
 
 
 def _vector(values: np.ndarray) -> Vector3:
