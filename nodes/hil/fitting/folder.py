@@ -9,7 +9,7 @@ import msgspec
 
 from nodes.framework.recording.new_file import write_file
 from nodes.hil.fitting.pictures import draw_all
-from nodes.hil.fitting.verdict import KIND, FitVerdict
+from nodes.hil.fitting.verdict import FitVerdict
 from nodes.research.pages.templates import template
 from robots.corrections import Corrections, corrections_text, with_corrections
 from robots.export import export
@@ -19,18 +19,6 @@ from sim_core.mechanism import Mechanism
 
 VERDICT, CORRECTED, REPORT = "verdict.json", "corrections.toml", "report"
 FORMATS = (".toml", ".urdf")
-
-
-def foreign_file(folder: Path) -> str:
-    """Name of the first file in a folder to which no fit may be written; "" if a fit may be written there."""
-    if not folder.is_dir():
-        return ""
-    try:
-        ours = msgspec.json.decode((folder / VERDICT).read_bytes()).get("kind") == KIND
-    except (OSError, msgspec.DecodeError, AttributeError):
-        ours = False
-    names = sorted(path.name for path in folder.iterdir())
-    return "" if ours or not names else names[0]
 
 
 def write(

@@ -17,15 +17,17 @@ from nodes.research.pages.templates import template
 VERDICT = "verdict.json"
 
 
-def foreign_file(folder: Path) -> str:
+def foreign_file(folder: Path, kind: str = KIND) -> str:
     """Name of the first file in a folder to which no report may be written; "" if a report may be written there.
 
     A report replaces an earlier report or fills an empty or new folder, but never overwrites other files.
+
+    kind  `kind` of the verdict of an earlier report
     """
     if not folder.is_dir():
         return ""
     try:
-        ours = msgspec.json.decode((folder / VERDICT).read_bytes()).get("kind") == KIND
+        ours = msgspec.json.decode((folder / VERDICT).read_bytes()).get("kind") == kind
     except (OSError, msgspec.DecodeError, AttributeError):
         ours = False
     names = sorted(path.name for path in folder.iterdir())

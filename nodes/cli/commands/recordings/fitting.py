@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -95,14 +96,15 @@ def fit(
     from nodes.hil.fitting.correcting import corrections_of
     from nodes.hil.fitting.reading import read_fit_case
     from nodes.hil.fitting.second_report import report_on_held_out
-    from nodes.hil.fitting.verdict import sliding_joints, verdict_of
+    from nodes.hil.fitting.verdict import KIND, sliding_joints, verdict_of
+    from nodes.hil.report.folder import foreign_file
     from sim_core.identification import fitting
 
     chosen = _chosen(params)
     if not 0.0 < holdout < 1.0:
         raise InputError(f"--holdout {holdout:g}: expected a share above 0 and below 1, as in --holdout 0.3")
     output = Path(f"{recordings[0].stem}_fit") if output is None else output
-    _check_folder(output, folder.foreign_file(output))
+    check_output(output, foreign_file(output, KIND), "fit")
     for path in write or []:
         if path.suffix not in folder.FORMATS:
             raise InputError(f"--write {str(path)!r}: the ending must be {' or '.join(folder.FORMATS)}")
@@ -157,13 +159,23 @@ def _chosen(params: str) -> list[str]:
     return chosen
 
 
-def _check_folder(folder: Path, foreign: str) -> None:
+def check_output(folder: Path, foreign: str, what: str) -> None:
+    """Raise InputError unless a folder of results can be written.
+
+    foreign  name of a file in the folder that armswing did not write; "" if there is none
+    what     kind of the results, such as "report"
+    """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--output {str(folder)!r} is a file; expected a folder")
-    if not folder.absolute().parent.is_dir():
-        raise InputError(f"--output {str(folder)!r}: there is no folder {str(folder.absolute().parent)!r}")
+    parent = folder.absolute().parent
+    if not parent.is_dir():
+        raise InputError(f"--output {str(folder)!r}: there is no folder {str(parent)!r}; create it first")
     if foreign:
-        raise InputError(f"--output {str(folder)!r} holds {foreign!r}, which no fit wrote; name a new folder")
+        raise InputError(
+            f"--output {str(folder)!r} holds {foreign!r}, which no {what} wrote; name an empty or a new folder"
+        )
+    if not os.access(folder if folder.exists() else parent, os.W_OK):
+        raise InputError(f"--output {str(folder)!r} cannot be written; name a folder that you may write to")
 
 
 def _print(verdict: Any, files: list[Path]) -> None:

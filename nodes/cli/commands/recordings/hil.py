@@ -15,7 +15,7 @@ import msgspec
 import typer
 
 from nodes.cli.commands.recordings import exciting
-from nodes.cli.commands.recordings.fitting import fit
+from nodes.cli.commands.recordings.fitting import check_output, fit
 from nodes.cli.terminal import (
     AsJson,
     Domain,
@@ -98,7 +98,7 @@ def report(
     from nodes.hil.report import verdict as verdicts
 
     output = Path(f"{recording.stem}_report") if output is None else output
-    _refuse_foreign(output, reports.foreign_file(output))
+    check_output(output, reports.foreign_file(output), "report")
     try:
         with working(f"reading {recording.name}, and predicting with its commands"):
             case = reading.read_case(recording, second, measured, predicted)
@@ -155,20 +155,6 @@ def _limits(verdicts: Any, case: Any, texts: list[str]) -> Any:
         return verdicts.limits_of(case, overrides)
     except ValueError as error:
         raise InputError(f"--limit: {error}") from None
-
-
-def _refuse_foreign(folder: Path, foreign: str) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--output {str(folder)!r} is a file; expected a folder")
-    parent = folder.absolute().parent
-    if not parent.is_dir():
-        raise InputError(f"--output {str(folder)!r}: there is no folder {str(parent)!r}; create it first")
-    if foreign:
-        raise InputError(
-            f"--output {str(folder)!r} holds {foreign!r}, which no report wrote; name an empty or a new folder"
-        )
-    if not os.access(folder if folder.exists() else parent, os.W_OK):
-        raise InputError(f"--output {str(folder)!r} cannot be written; name a folder that you may write to")
 
 
 def _print(verdict: Any, reports: Any, sliding: Any) -> None:
