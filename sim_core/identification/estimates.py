@@ -264,10 +264,8 @@ def refusals_of(
     if not with_inertia:
         return found
     told = {int(np.flatnonzero(each.direction == 1.0)[0]) for each in estimates}
-    for k in range(len(base.columns)):
-        if k in told:
-            continue
-        joint = _telling_joint(regressor, base, rows, k)
+    untold = [k for k in range(len(base.columns)) if k not in told]
+    for k, joint in zip(untold, _telling_joints(regressor, base, rows, untold), strict=True):
         found.append(
             Refusal(
                 base.name(k),
@@ -301,8 +299,11 @@ def _constants(regressor: LinearEfforts, names: Sequence[str]) -> list[Refusal]:
     return found
 
 
-def _telling_joint(regressor: LinearEfforts, base: BaseParameters, rows: Rows, k: int) -> int:
-    """Joint whose motion, made three times as fast, enlarges the column of base parameter k the most."""
+def _telling_joints(regressor: LinearEfforts, base: BaseParameters, rows: Rows, untold: list[int]) -> list[int]:
+    """For each of the base parameters `untold`, the joint whose faster motion enlarges its column the most.
+
+    The joint moves three times as fast as it did.
+    """
     at = np.flatnonzero(rows.block >= 0)
     at = at[:: max(1, len(at) // 200)]
     q, v, a = rows.q[at], rows.v[at], rows.a[at]
@@ -310,6 +311,6 @@ def _telling_joint(regressor: LinearEfforts, base: BaseParameters, rows: Rows, k
     for joint in range(len(regressor.joints)):
         faster = np.ones(len(regressor.joints))
         faster[joint] = 3.0
-        column = regressor(q, v * faster, a * faster**2)[:, :, base.columns[k]]
-        sizes.append(float(np.sum(column**2)))
-    return int(np.argmax(sizes))
+        columns = regressor(q, v * faster, a * faster**2, base.columns[untold])
+        sizes.append(np.sum(columns**2, axis=(0, 1)))
+    return [int(k) for k in np.argmax(sizes, axis=0)]

@@ -26,7 +26,7 @@ from sim_core.identification.design import N_FRICTION, Rows, Split, rows_of
 from sim_core.identification.estimates import Estimate, estimates_of, refusals_of
 from sim_core.identification.friction import COLUMNS, WRITTEN
 from sim_core.identification.inertial_parameters import nearest_consistent
-from sim_core.identification.loops import LoopRegressor, dependent_joints, rigid_loops, spring_efforts
+from sim_core.identification.loops import LoopRegressor, dependent_joints, rigid_loops
 from sim_core.identification.regression import Mask, Prior, Regression, is_gain
 from sim_core.identification.regressor import LinearEfforts, Regressor
 from sim_core.identification.result import FitResult, JointScore, Prediction, held_out_errors, outcome_of
@@ -164,10 +164,9 @@ class _Fitter:
         ]
         if not self.parts:
             raise NothingToFitError("no recording has a part without gaps that is long enough")
-        if mechanism.springs and isinstance(self.regressor, LoopRegressor):
-            known, springs = self.regressor, mechanism.springs
+        if mechanism.springs and isinstance(loops := self.regressor, LoopRegressor):
             self.parts = [
-                [replace(part, effort=part.effort - spring_efforts(known, springs, part.q)) for part in parts]
+                [replace(part, effort=part.effort - loops.spring_efforts(part.q)) for part in parts]
                 for parts in self.parts
             ]
         self.errors = errors

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from sim_core.errors import InvalidRequest
+from sim_core.identification.closures import Closures
 from sim_core.identification.regressor import Regressor
 from sim_core.identification.rigid_tree import rigid_tree
-from sim_core.mechanism import Constraint, JointRelation, Mechanism, Spring
-from sim_core.system import assemble
+from sim_core.mechanism import Constraint, JointRelation, Mechanism
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 ITERATIONS, CLOSED = 30, 1e-11  # of Newton's method; largest violation of a closed loop, in units of Phi
@@ -43,41 +43,24 @@ def dependent_joints(mechanism: Mechanism, measured: Collection[str]) -> tuple[s
     constraints = constraints_among(mechanism, measured)
     if not constraints:
         return ()
-    system = assemble(dataclasses.replace(mechanism, constraints=constraints))
-    q = np.array(mechanism.initial_q[: system.n_q], dtype=float)
-    J = system.terms(0.0, q, np.zeros(system.n_q), system.start_inputs)[2]
+    closures = Closures(dataclasses.replace(mechanism, constraints=constraints))
+    closures()
     driven = {actuator.joint for actuator in mechanism.actuators}
-    moved = np.abs(J).max(axis=0) > 0.0
-    return tuple(name for name, each in zip(system.joint_names, moved, strict=True) if each and name not in driven)
+    moved = np.abs(closures.J).max(axis=0) > 0.0
+    found = [name for name, each in zip(closures.joints, moved, strict=True) if each and name not in driven]
+    return tuple(dict.fromkeys(found))
 
 
 def rigid_loops(mechanism: Mechanism, joints: Sequence[str], held: Mapping[str, float] | None = None) -> Mechanism:
-    """The `rigid_tree` of a mechanism with the `constraints_among` its joints, at the start of the mechanism.
+    """The `rigid_tree` of a mechanism with its springs and the `constraints_among` its joints, at its start.
 
     joints, held  as for `rigid_tree`
     """
     tree = rigid_tree(mechanism, joints, held)
     start = dict(zip((joint.name for joint in mechanism.moving_joints), mechanism.initial_q, strict=False))
     positions = tuple(start[joint.name] for joint in tree.moving_joints)
-    return dataclasses.replace(tree, constraints=constraints_among(mechanism, joints), initial_q=positions)
-
-
-def spring_efforts(regressor: LoopRegressor, springs: tuple[Spring, ...], q: Array) -> Array:
-    """Efforts (n, n_i) of the independent joints that hold undamped springs at n positions q (n, n_i), N m or N."""
-    tree = regressor.tree
-    system = assemble(dataclasses.replace(tree.mechanism, springs=springs))
-    rest = np.zeros_like(q)
-    whole, N = regressor.motion(q, rest, rest)
-    *arrays, tau = np.zeros((4, system.n_q))
-    kernel = system.bind_inverse_dynamics(arrays[0], arrays[1], arrays[2], tau)
-    inertial = tree(*whole) @ tree.pi
-    found = np.empty_like(q)
-    for k in range(len(q)):
-        for array, motion in zip(arrays, whole, strict=True):
-            array[:] = motion[k]
-        kernel()
-        found[k] = N[k].T @ (tau - inertial[k])
-    return found
+    constraints = constraints_among(mechanism, joints)
+    return dataclasses.replace(tree, constraints=constraints, springs=mechanism.springs, initial_q=positions)
 
 
 class LoopRegressor:
@@ -91,25 +74,19 @@ class LoopRegressor:
     """
 
     def __init__(self, mechanism: Mechanism, independent: Sequence[str]) -> None:
-        self.tree = Regressor(dataclasses.replace(mechanism, constraints=()))
+        self.tree = Regressor(dataclasses.replace(mechanism, constraints=(), springs=()))
         self.mechanism, self.links = mechanism, self.tree.links
         self.parameters, self.pi = self.tree.parameters, self.tree.pi
         self._i = np.array([k for k, name in enumerate(self.tree.joints) if name in independent], dtype=int)
         self._d = np.setdiff1d(np.arange(len(self.tree.joints)), self._i)
         self.joints = tuple(self.tree.joints[k] for k in self._i)
-        system = assemble(mechanism)
-        n, rows = system.n_q, system.max_rows
-        self._q, self._v, p = np.array(mechanism.initial_q, dtype=float), np.zeros(n), system.default_parameters()
-        self._J, self._gamma = np.zeros((rows, n), order="F"), np.zeros(rows)
-        self._phi = np.zeros(system.constraint_modes[0].n_holonomic)
-        inputs = [np.zeros(1), self._q, self._v, system.start_inputs, p]
-        self._terms = system.bind("terms", inputs, [np.zeros((n, n), order="F"), np.zeros(n), self._J, self._gamma])
-        self._residual = system.bind("residual", inputs, [self._phi, np.zeros(rows)])
-        if len(self._phi) != rows:
-            raise InvalidRequest(f"robot {mechanism.name!r} has nonholonomic constraints; a fit needs closed loops")
-        self._terms()
-        self._in_loops = np.abs(self._J[:, self._i]).max(axis=0, initial=0.0) > 0.0
-        sizes = np.linalg.svd(self._J[:, self._d], compute_uv=False) if len(self._d) else np.ones(1)
+        self._closures = closures = Closures(mechanism)
+        self._q = closures.q
+        closures()
+        self._in_loops = np.abs(closures.J[:, self._i]).max(axis=0, initial=0.0) > 0.0
+        self._l = self._i[self._in_loops]
+        rows, J_d = len(closures.J), closures.J[:, self._d]
+        sizes = np.linalg.svd(J_d, compute_uv=False) if len(self._d) else np.ones(1)
         if len(self._d) > rows or sizes.min() < SINGULAR * sizes.max():
             raise InvalidRequest(
                 f"robot {mechanism.name!r}: the constraints do not determine the motion of the joints "
@@ -125,27 +102,37 @@ class LoopRegressor:
         """
         whole, N = self.motion(q, v, a)
         Y = self.tree(*whole, columns)
-        return np.asarray(np.einsum("nji,njk->nik", N, Y))
+        projected = Y[:, self._i]
+        projected[:, self._in_loops] += N.transpose(0, 2, 1) @ Y[:, self._d]
+        return projected
 
     def motion(self, q: Any, v: Any, a: Any) -> tuple[tuple[Array, Array, Array], Array]:
-        """(positions, velocities and accelerations (n, n_q) of all joints, N (n, n_q, n_i)) with closed loops."""
+        """(positions, velocities and accelerations (n, n_q) of all joints, N (n, n_d, n_l)) with closed loops.
+
+        N are the rows of the dependent joints and the columns of the independent joints in loops; the other columns of
+        these rows are 0.
+        """
         q, v, a = (np.atleast_2d(np.asarray(each, dtype=float)) for each in (q, v, a))
-        count, n_q, i, d = len(q), len(self._q), self._i, self._d
-        whole, N = [np.zeros((count, n_q)) for _ in range(3)], np.zeros((count, n_q, len(i)))
-        self._q[:] = self._start
-        for k in range(count):
-            self._close(q[k])
-            self._v[:] = 0.0
-            self._terms()
-            inverse = np.linalg.pinv(self._J[:, d])
-            N[k, i], N[k, d] = np.eye(len(i)), -inverse @ self._J[:, i]
-            self._v[:] = N[k] @ v[k]
-            self._terms()
-            acceleration = N[k] @ a[k]
-            acceleration[d] += inverse @ self._gamma
-            for array, row in zip(whole, (self._q, self._v, acceleration), strict=True):
-                array[k] = row
-        return (whole[0], whole[1], whole[2]), N
+        positions, J, _ = self._closed(q)
+        velocities, accelerations = np.zeros_like(positions), np.zeros_like(positions)
+        velocities[:, self._i], accelerations[:, self._i] = v, a
+        if not len(self._d):
+            return (positions, velocities, accelerations), np.zeros((len(q), 0, len(self._l)))
+        inverse: Array = np.asarray(np.linalg.pinv(J[:, :, self._d]), dtype=np.float64)
+        N: Array = -inverse @ J[:, :, self._l]
+        velocities[:, self._d] = _product(N, v[:, self._in_loops])
+        gamma = self._closures.along(positions, velocities)
+        accelerations[:, self._d] = _product(N, a[:, self._in_loops]) + _product(inverse, gamma)
+        return (positions, velocities, accelerations), N
+
+    def spring_efforts(self, q: Any) -> Array:
+        """Efforts (n, n_i) of the independent joints that hold the springs at n positions (n, n_i), N m or N."""
+        _, J, springs = self._closed(np.atleast_2d(np.asarray(q, dtype=float)))
+        efforts = -springs[:, self._i]
+        if len(self._d):
+            N = -np.linalg.pinv(J[:, :, self._d]) @ J[:, :, self._l]
+            efforts[:, self._in_loops] -= _product(N.transpose(0, 2, 1), springs[:, self._d])
+        return efforts
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
         """Random positions (count, n_i): of joints in loops near the start, of others anywhere."""
@@ -158,18 +145,45 @@ class LoopRegressor:
                 q[:, column] = self._start[index] + width * q[:, column] / np.pi
         return q
 
+    def _closed(self, q: Array) -> tuple[Array, Array, Array]:
+        """Positions (n, n_q) with closed loops, and there J (n, n_r, n_q) and the springs' forces (n, n_q)."""
+        closures, n_q = self._closures, len(self._q)
+        positions, J, springs = np.empty((len(q), n_q)), np.empty((len(q), *closures.J.shape)), np.empty((len(q), n_q))
+        self._q[:], closures.v[:] = self._start, 0.0
+        closures()
+        for k, independent in enumerate(q):
+            self._close(independent)
+            positions[k], J[k], springs[k] = self._q, closures.J, closures.springs
+        return positions, J, springs
+
     def _close(self, q_i: Array) -> None:
         """Move the joints from their last closed position to the one with the independent positions q_i (n_i,)."""
-        first = self._q[self._i].copy()
-        steps = max(1, int(np.ceil(np.abs((q_i - first)[self._in_loops]).max(initial=0.0) / STEP)))
+        J, Phi, first = self._closures.J, self._closures.Phi, self._q[self._i].copy()
+        change = (q_i - first)[self._in_loops]
+        steps = max(1, int(np.ceil(np.abs(change).max(initial=0.0) / STEP)))
         for step in range(1, steps + 1):
+            self._q[self._d] -= _solved(J[:, self._d], J[:, self._l] @ change / steps)
             self._q[self._i] = first + step / steps * (q_i - first)
             for _ in range(ITERATIONS):
-                self._residual()
-                if np.abs(self._phi).max(initial=0.0) < CLOSED:
+                self._closures()
+                if np.abs(Phi).max(initial=0.0) < CLOSED:
                     break
-                self._terms()
-                self._q[self._d] -= np.linalg.lstsq(self._J[:, self._d], self._phi, rcond=None)[0]
+                self._q[self._d] -= _solved(J[:, self._d], Phi)
             else:
                 where = ", ".join(f"{name} {value:.4g}" for name, value in zip(self.joints, q_i, strict=True))
                 raise InvalidRequest(f"robot {self.mechanism.name!r}: the loops do not close at {where}")
+
+
+def _product(matrices: Array, vectors: Array) -> Array:
+    """Products (n, k) of matrices (n, k, m) and vectors (n, m)."""
+    return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
+
+
+def _solved(J: Array, right: Array) -> Array:
+    """The x (n,) of J x = right; of least squares if there are more rows than unknowns, or dependent ones."""
+    if J.shape[0] == J.shape[1]:
+        try:
+            return np.asarray(np.linalg.solve(J, right))
+        except np.linalg.LinAlgError:
+            pass
+    return np.asarray(np.linalg.lstsq(J, right, rcond=None)[0])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,11 @@ class Regression:
         for name in CALIBRATION:
             self._loose[self.n_b + COLUMNS.index(name) :: N_FRICTION] = PLAUSIBLE[name] ** -2
 
+    @cached_property
+    def _whole(self) -> tuple[Array, Array]:
+        """Sums (n_q, k, k) and (n_q, k) of the filtered rows over all blocks that are not held out."""
+        return self.fitted.AA[:-1].sum(axis=0), self.fitted.Ay[:-1].sum(axis=0)
+
     @property
     def blocks(self) -> range:
         """Numbers of the blocks that are not held out."""
@@ -109,17 +115,17 @@ class Regression:
 
     def equations(self, joints: Sequence[int], without: int | None = None) -> tuple[Array, Array]:
         """(H (n_x, n_x), g (n_x,)) of the normal equations H x = g of the joints' rows, without one of the blocks."""
-        AA, Ay = self.fitted.AA[:-1].sum(axis=0), self.fitted.Ay[:-1].sum(axis=0)
-        if without is not None:
-            AA, Ay = AA - self.fitted.AA[without], Ay - self.fitted.Ay[without]
         n_b, H, g = self.n_b, np.zeros((self.size, self.size)), np.zeros(self.size)
         for j in joints:
             f, w = self.friction_slice(j), self.weights[j]
-            H[:n_b, :n_b] += w * AA[j, :n_b, :n_b]
-            H[:n_b, f] = w * AA[j, :n_b, n_b:]
-            H[f, :n_b], H[f, f] = H[:n_b, f].T, w * AA[j, n_b:, n_b:]
-            g[:n_b] += w * Ay[j, :n_b]
-            g[f] = w * Ay[j, n_b:]
+            AA, Ay = self._whole[0][j], self._whole[1][j]
+            if without is not None:
+                AA, Ay = AA - self.fitted.AA[without, j], Ay - self.fitted.Ay[without, j]
+            H[:n_b, :n_b] += w * AA[:n_b, :n_b]
+            H[:n_b, f] = w * AA[:n_b, n_b:]
+            H[f, :n_b], H[f, f] = H[:n_b, f].T, w * AA[n_b:, n_b:]
+            g[:n_b] += w * Ay[:n_b]
+            g[f] = w * Ay[n_b:]
         return H, g
 
     def with_prior(self, H: Array, weight: float) -> Array:

@@ -8,18 +8,20 @@ The kernels are compiled when a Regressor of the mechanism is first created, and
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from sim_core.arguments import as_array
 from sim_core.errors import InvalidRequest
 from sim_core.identification.inertial_parameters import PARAMETERS, inertial_parameters, links_of
+from sim_core.identification.kernel_library import kernel_library
 from sim_core.kernels.bound import BoundKernel
-from sim_core.kernels.machine_code import native
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.validation import validate
+
+if TYPE_CHECKING:
+    import casadi as ca
 
 Array = np.ndarray
 LANES = 8  # samples per call of the vector kernel
@@ -64,8 +66,10 @@ class Regressor:
         self.parameters = tuple(f"{link}/{name}" for link in self.links for name in PARAMETERS)
         self.pi = np.concatenate([inertial_parameters(mechanism, link) for link in self.links])
         self._p = np.array(mechanism.parameter_values(mechanism.start_constraint_mode))
-        identity = f"{mechanism.canonical_hash}|{native.source_hash()}|{native.machine_key()}|regressor"
-        self._libraries = {lanes: _library(mechanism, f"{identity}|{lanes}", lanes) for lanes in (1, LANES)}
+        self._libraries = {
+            lanes: kernel_library(mechanism, "regressor", f"the regressor, {lanes} at a time,", _derived, lanes)
+            for lanes in (1, LANES)
+        }
 
     def bind(self, q: Array, v: Array, a: Array, Y: Array) -> BoundKernel:
         """Kernel bound to arrays of the caller: each call reads q, v, a (n_q,) and writes Y (n_q, n_pi), in Fortran
@@ -117,17 +121,7 @@ class Regressor:
         return rng.uniform(-np.pi, np.pi, (count, len(self.joints)))
 
 
-def _library(mechanism: Mechanism, identity: str, lanes: int) -> native.Library:
-    key = hashlib.sha256(identity.encode()).hexdigest()[:32]
-    library = native.load_shared(key)
-    if library is None:
-        # a regressor from the cache needs no casadi
-        from sim_core.derivation.regressor import derive_regressor
-        from sim_core.kernels.emit import modules_of
-        from sim_core.kernels.machine_code.side_by_side import objects_of
+def _derived(mechanism: Mechanism) -> ca.Function:
+    from sim_core.derivation.regressor import derive_regressor  # it imports casadi, which a cached kernel does not need
 
-        with native.compiling(f"the regressor of {mechanism.name!r}, {lanes} at a time"):
-            functions = {"regressor": derive_regressor(mechanism)}
-            manifest = {"key": key, "mechanism": mechanism.name, "symbols": ["regressor"]}
-            library = native.keep(objects_of(modules_of(functions, lanes=lanes)), manifest, key)
-    return library
+    return derive_regressor(mechanism)

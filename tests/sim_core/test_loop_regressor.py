@@ -13,6 +13,7 @@ from sim_core.identification.fitting import fit
 from sim_core.identification.loops import LoopRegressor
 from sim_core.identification.signals import Recorded
 from sim_core.inverse import DrivenDynamics
+from sim_core.mechanism import GROUND, PrescribedMotion, Spring
 from sim_core.system import assemble
 from tests.sim_core.crank_rocker import four_bar, rotation
 
@@ -28,6 +29,41 @@ def test_the_efforts_are_those_of_the_driven_dynamics() -> None:
         driven()
         assert tau[k, 0] == pytest.approx(driven.tau[0], abs=1e-9)
         np.testing.assert_allclose(driven.a, a[k], atol=1e-8)
+
+
+def test_the_efforts_that_hold_springs_are_those_of_the_driven_dynamics() -> None:
+    spring = Spring(
+        name="spring",
+        body_a="coupler",
+        point_a=(0.4, 0.0, 0.1),
+        body_b=GROUND,
+        point_b=(0.9, 0.0, 0.7),
+        stiffness=300.0,
+        rest_length=0.2,
+        pretension=15.0,
+    )
+    plain, sprung = four_bar(), dataclasses.replace(four_bar(), springs=(spring,))
+    regressor, driven = LoopRegressor(sprung, ["crank"]), DrivenDynamics(assemble(sprung))
+    motion = [each[::50] for each in rotation()[1:]]
+    (q, v, a), _ = regressor.motion(*motion)
+    tau = (regressor(*motion) @ regressor.pi + regressor.spring_efforts(motion[0]))[:, 0]
+    expected = np.empty_like(tau)
+    for k in range(len(q)):
+        driven.q[:], driven.v[:], driven.a[:] = q[k], v[k], a[k]
+        driven()
+        expected[k] = driven.tau[0]
+    np.testing.assert_allclose(tau, expected, atol=1e-8)
+    assert np.abs(expected - LoopRegressor(plain, ["crank"])(*motion)[:, 0] @ regressor.pi).max() > 10.0
+
+
+def test_every_dependent_joint_follows_at_the_rates_of_the_positions() -> None:
+    regressor = LoopRegressor(four_bar(), ["crank"])
+    t, *motion = rotation(seconds=1.0, rate_hz=2000.0)
+    (q, v, a), N = regressor.motion(*motion)
+    inner = slice(2, -2)
+    np.testing.assert_allclose(np.gradient(q, t, axis=0)[inner], v[inner], atol=1e-4)
+    np.testing.assert_allclose(np.gradient(v, t, axis=0)[inner], a[inner], atol=2e-3)
+    np.testing.assert_allclose(v[:, 1:], N[:, :, 0] * v[:, :1], atol=1e-12)
 
 
 def test_a_planted_four_bar_is_found_and_the_mass_of_a_single_bar_is_refused() -> None:
@@ -61,6 +97,14 @@ def test_joints_that_the_loop_does_not_determine_are_refused() -> None:
     free = dataclasses.replace(four_bar(), constraints=())
     with pytest.raises(InvalidRequest, match="of the joints pin, rocker from that of crank"):
         LoopRegressor(free, ["crank"])
+
+
+def test_a_constraint_that_prescribes_a_motion_is_refused() -> None:
+    turned = PrescribedMotion(name="drive", joint="crank", motion=lambda t: 1.0 + t)
+    driven = dataclasses.replace(four_bar(), actuators=(), initial_v=(1.0, 0.0, 0.0))
+    driven = dataclasses.replace(driven, constraints=(*driven.constraints, turned))
+    with pytest.raises(InvalidRequest, match="constraints that prescribe velocities or motions; a fit needs closed"):
+        LoopRegressor(driven, ["crank"])
 
 
 def test_positions_at_which_no_loop_closes_are_refused() -> None:
