@@ -18,6 +18,7 @@ EXTRAS = {  # {top-level module: the extra of armswing that installs it}
     "mujoco": "mjcf",
     "pandas": "notebook",
     "rerun": "rerun",
+    **dict.fromkeys(("rosbags", "xxhash", "zenoh"), "ros2"),
     "serial": "serial",
     **dict.fromkeys(("collada", "fast_simplification", "trimesh"), "meshes"),
 }
