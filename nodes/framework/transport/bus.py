@@ -56,6 +56,7 @@ class Publisher:
     remote           stream to the subscribers on other computers; None if `remote_endpoint` is ""
     prompt           true: each message is forwarded to `remote` at once; false: messages are forwarded when the owner
                      of the publisher calls `notify`
+    subscribed       topics to which a subscriber has subscribed by their names, at most MOST_TOPICS
     """
 
     prompt = True
@@ -70,6 +71,7 @@ class Publisher:
         remote_endpoint: str = "",
     ) -> None:
         self.name = name
+        self.subscribed: set[str] = set()
         self.refusals = RejectionLog(name)
         self.socket = make_socket(context, zmq.XPUB)
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
@@ -144,6 +146,8 @@ class Publisher:
             if wanted == PROBE:
                 self.socket.send_multipart([PROBE, self._latest()])
                 continue
+            if len(self.subscribed) < MOST_TOPICS:
+                self.subscribed.add(wanted.decode(errors="replace"))
             for topic in self._latched:
                 if topic.startswith(wanted):
                     self.socket.send_multipart([topic, self._last[topic]])

@@ -1,7 +1,9 @@
-"""`armswing bridge`: makes live topics available to other programs, such as PlotJuggler and Foxglove."""
+"""`armswing bridge`: makes live topics available to other programs, such as PlotJuggler, Foxglove and ROS 2."""
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -10,11 +12,12 @@ from typing import Annotated
 
 import typer
 
-from nodes.cli.terminal import Domain, InputError, print_line, warn
+from nodes.cli.terminal import Domain, InputError, UnavailableError, print_line, warn
 from nodes.framework.bridges.foxglove_front import ORIGIN
 from nodes.framework.bridges.plotjuggler import STEPS, PlotJugglerBridge
 
 app = typer.Typer(epilog="Example: armswing bridge plotjuggler", no_args_is_help=True)
+ADDRESS = re.compile(r"tcp/(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}")
 Port = typer.Option("--port", min=0, max=65535, help="Port of this computer; 0 for a free one.")
 
 
@@ -62,6 +65,42 @@ def foxglove(
     print_line(
         f"passed on {bridge.channels.logged} messages; {bridge.messages.lost} were lost on the way to the bridge"
     )
+
+
+@app.command(epilog="Example: armswing bridge ros2 --connect tcp/localhost:7447")
+def ros2(
+    connect: Annotated[str, typer.Option(help="Address of the router of ROS 2, tcp/HOST:PORT.")] = "tcp/localhost:7447",
+    listen: Annotated[
+        bool, typer.Option("--listen", help="Be the router at this address, instead of connecting to one.")
+    ] = False,
+    ros_domain: Annotated[
+        int,
+        typer.Option(min=0, max=232, envvar="ROS_DOMAIN_ID", help="ROS domain; by default that of the environment."),
+    ] = 0,
+    domain: Domain = None,
+) -> None:
+    """Connect a live launch to ROS 2 (Jazzy, Kilted) with rmw_zenoh, until Ctrl-C.
+
+    ROS 2 itself is not needed on this computer, but a router: 'ros2 run rmw_zenoh_cpp rmw_zenohd', or --listen.
+    """
+    from nodes.framework.bridges.ros2.bridge import Ros2Bridge
+    from nodes.framework.bridges.ros2.session import RouterAbsent
+
+    if not ADDRESS.fullmatch(connect):
+        raise InputError(f"--connect {connect!r}: write tcp/HOST:PORT, as in tcp/localhost:7447")
+    if os.environ.get("ROS_DISTRO") == "humble":
+        raise InputError(
+            "ROS_DISTRO is humble: Humble's messages have no type hashes, so that its nodes would drop all messages in "
+            "silence; use Jazzy or Kilted"
+        )
+    with _until_stopped() as stop:
+        try:
+            bridge = Ros2Bridge(domain, stop, warn, connect, listen, ros_domain)
+        except RouterAbsent as error:
+            raise UnavailableError(str(error)) from None
+        print_line(f"{'router' if listen else 'connected to the router'} at {connect}, ROS domain {ros_domain}")
+        bridge.run()
+    print_line(bridge.summary)
 
 
 @contextmanager
