@@ -31,15 +31,17 @@ def outputs_of(
     positions: ca.SX,
     solution: Solution,
     applied: AppliedForces,
+    sensors: Sensors | None = None,
 ) -> tuple[list[str], ca.SX]:
     """Names and values (n_outputs,) of the outputs of a mechanism.
 
     positions  positions (n_joints,) of the declared joints
     applied    forces of contacts, springs and custom forces
+    sensors    readings of the sensors, by default from the other arguments
     """
     names, values = list[str](), list[ca.SX]()
     joints = [joint.name for joint in mechanism.moving_joints]
-    sensors = Sensors(mechanism, motion, symbols, solution, applied)
+    sensors = sensors or Sensors(mechanism, motion, symbols, solution, applied)
     beams = {beam.name: beam_model(beam) for beam in mechanism.beams}
     for output in mechanism.outputs:
         if isinstance(output, PointOutput | VelocityOutput | ForceOutput):

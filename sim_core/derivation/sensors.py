@@ -42,11 +42,11 @@ class Sensors:
     def reading(self, sensor: Sensor) -> ca.SX:
         """The numbers (3,) or (6,) that a sensor reads, in the sensor's axes."""
         if isinstance(sensor, GyroscopeOutput):
-            return _axes(sensor.quaternion).T @ self._motion.frames[sensor.body].w
+            return axes_of(sensor.quaternion).T @ self._motion.frames[sensor.body].w
         if isinstance(sensor, AccelerometerOutput):
             frame = self._motion.frames[sensor.body]
             a_W = self._acceleration(frame, sensor.point) - ca.DM(self._mechanism.gravity)
-            return (frame.R @ _axes(sensor.quaternion)).T @ a_W
+            return (frame.R @ axes_of(sensor.quaternion)).T @ a_W
         return self._wrench(sensor)
 
     def _solution_now(self) -> tuple[ca.SX, ca.SX]:
@@ -82,7 +82,7 @@ class Sensors:
             whole += _about(at, frame.point(body.center_of_mass), self._symbols.number(body.mass) * a_C)
             whole += ca.vertcat(ca.SX(3, 1), frame.R @ spin)
         whole -= self._on_points(carried, at) + self._of_springs_and_constraints(carried, at, joint.name)
-        turned = (child.R @ _axes(sensor.quaternion)).T
+        turned = (child.R @ axes_of(sensor.quaternion)).T
         return ca.vertcat(turned @ whole[:3], turned @ whole[3:])
 
     def _on_points(self, carried: tuple[str, ...], at: ca.SX) -> ca.SX:
@@ -161,7 +161,7 @@ def _about(at: ca.SX, point: ca.SX, force: ca.SX) -> ca.SX:
     return ca.vertcat(force, ca.cross(point - at, force))
 
 
-def _axes(quaternion: Quaternion) -> ca.SX:
+def axes_of(quaternion: Quaternion) -> ca.SX:
     """Rotation matrix R_BS of a sensor's axes in the body's frame."""
     q = np.array(quaternion, dtype=float)
     return ca.SX(rotation_from_quaternion(q / np.linalg.norm(q)))

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism.description import GROUND, JointOutput, Mechanism, PointOutput
-from sim_core.mechanism.outputs import GyroscopeOutput, SurfaceForceOutput, VelocityOutput
+from sim_core.mechanism.outputs import (
+    AccelerometerOutput,
+    ForceTorqueOutput,
+    GyroscopeOutput,
+    SurfaceForceOutput,
+    VelocityOutput,
+)
 
-OUTPUTS = (JointOutput, PointOutput, VelocityOutput, GyroscopeOutput, SurfaceForceOutput)
+OUTPUTS = (
+    JointOutput,
+    PointOutput,
+    VelocityOutput,
+    GyroscopeOutput,
+    SurfaceForceOutput,
+    AccelerometerOutput,
+    ForceTorqueOutput,
+)
 PER_LINK = 930  # operations per link of rolled kernels, for the accelerations
 # operations of unrolled kernels per link, per link between a link and the ground, and per square of their number; of
 # chains of 5 to 40 links and of binary trees of 31 and 63 links, within 10 %
@@ -20,10 +34,10 @@ def obstacles(mechanism: Mechanism) -> list[str]:
     if not mechanism.has_joint_coordinates:
         return [mechanism.family.called]
     found = [name for name in ("constraints", "beams", "captured") if getattr(mechanism, name)]
-    if mechanism.first_order_states:
-        found.append('first-order states, such as dry friction that sticks (friction = "regularized" has none)')
     others = {type(output).__name__: None for output in mechanism.outputs if not isinstance(output, OUTPUTS)}
-    return [*found, *others]
+    loads = [output.joint for output in mechanism.outputs if isinstance(output, ForceTorqueOutput)]
+    fixed = [f"a ForceTorqueOutput of the fixed joint {name!r}" for name in loads if mechanism.joint(name).is_fixed]
+    return [*found, *others, *fixed]
 
 
 def operations(mechanism: Mechanism) -> tuple[int, int]:

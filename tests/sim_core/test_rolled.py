@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from armswing import build
+from robots.export.native import export_files
 from sim_core import Simulation, forward_dynamics, inverse_dynamics
 from sim_core.derivation.rolled.kernels import derive_rolled
 from sim_core.derivation.start import checked_rows, violated_at_start
@@ -47,7 +48,13 @@ from sim_core.mechanism import (
 )
 from sim_core.mechanism.custom_forces import ForcePoint, LawInputs
 from sim_core.mechanism.description import ORIGIN, Crossing
-from sim_core.mechanism.outputs import AccelerometerOutput, GyroscopeOutput, SurfaceForceOutput, VelocityOutput
+from sim_core.mechanism.outputs import (
+    AccelerometerOutput,
+    ForceTorqueOutput,
+    GyroscopeOutput,
+    SurfaceForceOutput,
+    VelocityOutput,
+)
 from sim_core.system import System, assemble
 
 pytestmark = pytest.mark.filterwarnings("ignore::sim_core.errors.DescriptionWarning")  # damping of planar joints
@@ -167,12 +174,73 @@ def with_everything() -> Mechanism:
             PointOutput(name="tip", body="body_8", point=point),
             VelocityOutput(name="tip", body="body_8", point=point),
             GyroscopeOutput(name="gyro", body="body_6"),
+            AccelerometerOutput(name="accelerometer", body="body_7", point=point, quaternion=(0.5, 0.5, -0.5, 0.5)),
+            AccelerometerOutput(name="fixed", body="body_5"),
+            ForceTorqueOutput(name="load", joint="joint_2", point=point, quaternion=(0.5, 0.5, -0.5, 0.5)),
+            ForceTorqueOutput(name="tip load", joint="joint_7"),
             SurfaceForceOutput(name="pressed", contact="floor"),
         ),
         guards=(
             Crossing(name="high", body="body_5", point=point, axis=Z, level=0.1, source="default", target="default"),
         ),
     )
+
+
+def with_bristles_and_surfaces() -> Mechanism:
+    """A tree with dry friction that sticks, a custom force with a state, and contacts with all kinds of surfaces."""
+    moving = ("revolute", "spherical", "prismatic", "revolute")
+    bare = tree(9, 8, (*moving, *moving, "fixed"), branches=2)
+    bristle = {"coulomb": 0.4, "bristle_stiffness": 30.0, "bristle_damping": 0.5}
+    parts: dict[str, dict[str, Any]] = {
+        "joint_0": {"friction": JointFriction(**bristle)},
+        "joint_2": {"friction": JointFriction(**bristle, static=0.6, elastic_share=0.5)},
+        "joint_3": {
+            "friction": JointFriction(**bristle | {"coulomb": Tunable("grip", 0.3)}),
+            "spring": JointSpring(stiffness=2.0),
+        },
+        "joint_4": {"friction": JointFriction(**bristle, elastic_share=0.3)},
+    }
+    near = {"stiffness": 60.0, "radius": 0.8, "dissipation": 0.4, "friction": 0.3, "slip_velocity": 0.4}
+    tilted, turned = (0.36, 0.48, 0.8), (0.5, 0.5, -0.5, 0.5)
+    surfaces: dict[str, dict[str, Any]] = {
+        "slope": {"normal": tilted},
+        "slope of a body": {"other": "body_2", "normal": tilted, "friction": Tunable("mu", 0.2), "exponent": 2.0},
+        "capsule": {"other": "body_1", "other_radius": 0.7, "other_half_axis": (0.0, 0.3, 0.1)},
+        "box": {"other": "body_4", "other_half_sizes": (0.4, 0.3, 0.2), "other_quaternion": turned, "exponent": 1.0},
+        "box on the ground": {"other_half_sizes": (0.4, 0.3, 0.2), "other_quaternion": turned},
+        "the same link": {"other": "body_8", "other_radius": 1.0, "other_point": (0.1, 0.2, 0.3)},
+    }
+    contacts = tuple(
+        SphereContact(
+            name=name,
+            body="body_3" if name == "the same link" else "body_6",
+            center=(0.02 * k, 0.1, -0.05),
+            **near | more,
+        )
+        for k, (name, more) in enumerate(surfaces.items())
+    )
+    lagged = CustomForce(
+        name="lagged",
+        points=(ForcePoint(name="tip", body="body_7", point=(0.1, 0.0, 0.0)),),
+        law=lag,
+        states=(("x", 0.2), ("y", -0.1)),
+    )
+    return dataclasses.replace(
+        bare,
+        name="bristles",
+        joints=tuple(dataclasses.replace(joint, **parts.get(joint.name, {})) for joint in bare.joints),
+        contacts=contacts,
+        springs=(Spring(name="inside", body_a="body_3", point_a=X, body_b="body_8", point_b=Y, stiffness=3.0),),
+        forces=(lagged,),
+        outputs=(*bare.outputs, SurfaceForceOutput(name="pressed", contact="box")),
+    )
+
+
+def lag(inputs: LawInputs) -> dict[str, Any]:
+    """A force that follows the velocity of a point with a delay."""
+    x, y = inputs.state["x"], inputs.state["y"]
+    speed = inputs.point_velocity["tip"]
+    return {"tip": ca.vertcat(-x, 0.0, -y), "x": 3.0 * (speed[0] - x), "y": 2.0 * (speed[2] - y)}
 
 
 def wind(inputs: LawInputs) -> dict[str, Any]:
@@ -188,6 +256,7 @@ MECHANISMS = {
     "one link": tree(1, 4),
     "every kind of joint": tree(10, 6, ("spherical", "planar", "free", "revolute", "prismatic"), branches=2),
     "everything": with_everything(),
+    "bristles and surfaces": with_bristles_and_surfaces(),
     "charmie": build("charmie"),
     "rotary pendulum": build("rotary_pendulum", coordinates="joint"),
 }
@@ -268,6 +337,32 @@ def test_a_rolled_simulation_continues_from_a_snapshot_with_the_same_bytes() -> 
     assert restored.state.v.tobytes() == whole.state.v.tobytes()
 
 
+def test_the_lanes_of_a_batch_follow_rolled_simulations() -> None:
+    mechanism = MECHANISMS["tree"]
+    system = assemble(mechanism, rolled=True)
+    random = np.random.default_rng(3)
+    q, v = (np.array(start) + 0.1 * random.normal(size=(3, system.n_q))
+            for start in (mechanism.initial_q, mechanism.initial_v))  # fmt: skip
+    u = random.normal(size=(3, system.n_u))
+    batch = system.batch(lanes=2).rollout(q, v, u, step_s=1e-3, steps=20)
+    for row in range(3):
+        simulation = Simulation(system, step_s=1e-3, stepper="rk4", stabilizer="none")
+        simulation.reset(q[row], v[row])
+        simulation.set_effort(u[row])
+        simulation.step(20)
+        assert differs(batch.q[row, -1], simulation.state.q) < AGREEMENT
+        assert differs(batch.v[row, -1], simulation.state.v) < AGREEMENT
+
+
+def test_the_derivatives_of_a_rolled_system_are_those_of_an_unrolled_one() -> None:
+    rolled, unrolled = (assemble(MECHANISMS["tree"], rolled=way) for way in (True, False))
+    random = np.random.default_rng(5)
+    q, v = random.normal(size=(2, rolled.n_q))
+    ours, theirs = (system.derivatives(0.0, q, v) for system in (rolled, unrolled))
+    assert differs(ours.a_q, theirs.a_q) < AGREEMENT
+    assert differs(ours.a_v, theirs.a_v) < AGREEMENT
+
+
 def test_a_rolled_system_is_loaded_from_the_cache() -> None:
     mechanism = MECHANISMS["chain"]
     first = assemble(mechanism, rolled=True)
@@ -278,8 +373,8 @@ def test_a_rolled_system_is_loaded_from_the_cache() -> None:
 REFUSED = {
     "absolute coordinates": build("four_bar_chain"),
     "constraints, beams": build("gibbon"),
-    "AccelerometerOutput": dataclasses.replace(
-        MECHANISMS["one link"], outputs=(AccelerometerOutput(name="sensor", body="body_0"),)
+    "a ForceTorqueOutput of the fixed joint 'joint_0'": dataclasses.replace(
+        MECHANISMS["tree with fixed bodies"], outputs=(ForceTorqueOutput(name="sensor", joint="joint_0"),)
     ),
 }
 
@@ -303,6 +398,7 @@ def test_straight_line_derivatives_of_a_long_chain_are_refused_before_their_deri
     advice: dict[str, Callable[[], Any]] = {
         "to compile all the same, give compile_limit_s": lambda: system.derivatives(0.0, np.zeros(400), np.zeros(400)),
         "these are the limits of all CasADi functions; use numbers": system.casadi,
+        "these are the limits of C and object files": lambda: export_files(system.mechanism, "c"),
         "these are the limits of every Batch; simulate such systems one by one": system.batch,
     }
     for text, request in advice.items():

@@ -7,7 +7,7 @@ find the accelerations that come in addition to those of motionless joints.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -18,7 +18,9 @@ from sim_core.derivation.coordinates import orientations
 from sim_core.derivation.guards import guard_values
 from sim_core.derivation.outputs import outputs_of
 from sim_core.derivation.rolled.links import N_INERTIA, inertias_of, links_of, turned, unpacked
+from sim_core.derivation.rolled.parts import Parts
 from sim_core.derivation.rolled.rotations import Rotations
+from sim_core.derivation.rolled.sensors import LinkSensors
 from sim_core.derivation.rolled.sweeps import (
     N_ARTICULATED,
     Kind,
@@ -32,6 +34,7 @@ from sim_core.derivation.rolled.sweeps import (
     symbols_of,
 )
 from sim_core.derivation.rolled.virtual import FRAME, Scene
+from sim_core.derivation.sensors import Sensors
 from sim_core.derivation.solving.solutions import Solution
 from sim_core.derivation.symbols import Symbols
 from sim_core.kernels.rolled import Group, Records, Repeat, RolledKernel, Sweep
@@ -55,14 +58,14 @@ class Rolled:
 def derive_rolled(mechanism: Mechanism) -> Rolled:
     """The rolled kernels of a mechanism without obstacles (see kernels/choice.py)."""
     maker = _Maker(mechanism)
-    n, first = maker.n, mechanism.constraint_modes[0].name
+    n_q, first = maker.n_q, mechanism.constraint_modes[0].name
     solving = {
         "terms": maker.terms(),
         "acceleration": maker.acceleration(),
         "forward_dynamics": maker.forward_dynamics(),
         "apply": maker.apply(),
         "residual": maker.constant(USUAL, {"Phi": 0, "Phidot": 0}),
-        "least_norm": maker.constant((*USUAL, "r2"), {"x": n}),
+        "least_norm": maker.constant((*USUAL, "r2"), {"x": n_q}),
         "solve_residual": maker.constant((*USUAL, "correction", "a"), {"missing": 1, "whole": 1}),
     }
     output_names, outputs = maker.outputs()
@@ -118,6 +121,7 @@ class _Maker:
         self.mechanism, links = mechanism, links_of(mechanism)
         self.links, self.tree, self.n = links, Tree(mechanism, links), links.count
         self.scene = Scene(mechanism, links)
+        self.n_q = self.scene.n_q
         self.rotations = Rotations(mechanism, links)
         bodies = [links.places[body.name] for body in mechanism.bodies]
         self._carriers = [self.n if place.link < 0 else place.link for place in bodies]
@@ -133,11 +137,12 @@ class _Maker:
         self._add_table("inertias", inertias_of(links, symbols))
         self.factor_parts = {name: (width, self.n) for name, width in FACTOR.items()}
         self.factor_parts |= {"B": (9, len(links.oriented))} if links.oriented else {}
-        resists = any(not row[at].is_zero() for row in numbers for at in (0, 1))
+        self.parts = Parts(mechanism, links, symbols, self._add_table, self._frames)
+        resists = any(not row[at].is_zero() for row in numbers for at in (0, 1)) or self.parts.do_work
         self.does_work = bool(mechanism.actuators) or resists or not self.scene.power.is_zero()
 
     def _add_table(self, name: str, rows: Sequence[ca.SX]) -> None:
-        """Add a table with one row per link; rows with tunables are computed whenever a kernel runs."""
+        """Add a table with one row per link or part; rows with tunables are computed whenever a kernel runs."""
         varying = {k: row for k, row in enumerate(rows) if not row.is_constant()}
         constant = [np.zeros(row.numel()) if k in varying else ca.DM(row).full().ravel() for k, row in enumerate(rows)]
         self.tables[name + CONSTANT if varying else name] = np.array(constant)
@@ -161,16 +166,15 @@ class _Maker:
         for group in _groups(sweeps):
             for records in (*group.inputs, *group.outputs):
                 if records.array not in given:
-                    arrays[records.array] = max(arrays.get(records.array, 0), records.width * (self.n + 1))
-        for name in ("sine", "cosine"):
-            arrays |= {name: self.n} if name in arrays else {}
+                    size = records.width * (group.count if records.rows is None else max(records.rows) + 1)
+                    arrays[records.array] = max(arrays.get(records.array, 0), size)
         return RolledKernel("", inputs, outputs, arrays, sweeps, views)
 
     def _tuned(self, table: str) -> list[Sweep]:
         """Sweeps that fill a table whose numbers depend on tunables."""
-        symbols, width = self.scene.symbols, self.tables[table + CONSTANT].shape[1]
+        symbols, (count, width) = self.scene.symbols, self.tables[table + CONSTANT].shape
         row = ca.SX.sym("row", width)
-        copies = over(f"copy_{width}", self.n, [Slot(table + CONSTANT, row)], [Slot(table, row)])
+        copies = over(f"copy_{width}", count, [Slot(table + CONSTANT, row)], [Slot(table, row)])
         results = [Slot(table, value) for value in self._varying[table].values()]
         rows = [Records(table, width, [k]) for k in self._varying[table]]
         function = function_of(f"tuned_{table}", [Slot("p", symbols.p)], results)
@@ -200,6 +204,7 @@ class _Maker:
             tree.sweep("eliminating", tree.eliminating, backward=True),
             tree.sweep("accelerating", tree.accelerating),
             *rotations.acceleration_of_coordinates("x", with_bias=True),
+            *self._states("x", "tau" if given == "tau" else "", lambda rate, tau: rate + tau),
         ]
 
     def apply(self) -> RolledKernel:
@@ -216,6 +221,7 @@ class _Maker:
             tree.ground("ground_gain", {"gain": ca.SX.zeros(6)}),
             tree.sweep("accelerating", tree.accelerating),
             *rotations.acceleration_of_coordinates("x", with_bias=False),
+            *self._states("x", "r1", lambda rate, right: right, with_rates=False),
         ]
         return self._kernel(("factor", "r1", "r2"), ("x", "y"), sweeps, factor=True)
 
@@ -234,6 +240,7 @@ class _Maker:
             *self._armatures("drive"),
             *self.rotations.effort_along_coordinates("needed"),
             over("remaining", self.n, *_difference("needed", "effort", "tau")),
+            *self._states("tau", "a", lambda rate, a: a - rate),
         ]
         return self._kernel(("t", "q", "v", "a", "p"), ("tau",), sweeps)
 
@@ -249,7 +256,7 @@ class _Maker:
         column = Group(
             function_of("copy_1", [Slot("needed", needed)], [Slot("M", needed)]),
             [Records("needed", 1)],
-            [Records("M", 1, None, self.n)],
+            [Records("M", 1, None, self.n_q)],
             self.n,
         )
         columns = [
@@ -276,6 +283,8 @@ class _Maker:
             *(self._armatures("drive") if self.links.oriented else []),
             *rotations.effort_along_coordinates("needed"),
             over("remaining", self.n, *_difference("effort", "needed", "f")),
+            *self._states("f", "", lambda rate, none: rate),
+            *self._inertia_of_states(),
             Repeat(columns, self.n),
         ]
         return self._kernel(USUAL, ("M", "f", "J", "gamma"), sweeps)
@@ -311,13 +320,50 @@ class _Maker:
             sweeps.append(Sweep.of(Group(function, [Records("u", 1, driving), along], [along], len(driving))))
         return sweeps
 
+    def _states(
+        self, result: str, given: str, combined: Callable[[ca.SX, ca.SX], ca.SX], with_rates: bool = True
+    ) -> list[Sweep]:
+        """Sweeps that set the entries of first-order states in an array.
+
+        given     array with an entry per coordinate, the second argument of `combined`; "" for none
+        combined  function of the rate of a state, in the array "rates", and of the entry of `given`
+        """
+        count = self.n_q - self.n
+        if not count:
+            return []
+        rate, other, rows = ca.SX.sym("rate"), ca.SX.sym("other"), range(self.n, self.n_q)
+        inputs = [(Slot("rates", rate), Records("rates", 1))] if with_rates else []
+        inputs += [(Slot(given, other), Records(given, 1, rows))] if given else []
+        value = combined(rate, other if given else ca.SX(0))
+        function = function_of(f"states_{result}_{given}", [slot for slot, _ in inputs], [Slot(result, value)])
+        return [Sweep.of(Group(function, [places for _, places in inputs], [Records(result, 1, rows)], count))]
+
+    def _inertia_of_states(self) -> list[Sweep]:
+        """Sweeps that set the mass matrix to zero, but for the inertia 1 of each first-order state."""
+        count = self.n_q - self.n
+        if not count:
+            return []
+        zero, one = (function_of(f"set_{value}", [], [Slot("M", ca.SX(value))]) for value in (0, 1))
+        diagonal = [k * (self.n_q + 1) for k in range(self.n, self.n_q)]
+        return [
+            Sweep.of(Group(zero, [], [Records("M", 1)], self.n_q**2)),
+            Sweep.of(Group(one, [], [Records("M", 1, diagonal)], count)),
+        ]
+
     def _forces(self, given: str) -> list[Sweep]:
-        """Sweeps that add the forces of the scene to "effort", and subtract the wrenches on the links from "wrench".
+        """Sweeps that add the forces to "effort", subtract the wrenches on the links from "wrench", and set "rates".
+
+        The sines and cosines of the coordinates are known.
 
         given  "u" if the kernel has the actuator inputs u; otherwise these are zero
         """
-        efforts, wrenches = self.scene.efforts(), self.scene.wrenches()
-        if not efforts and not wrenches:
+        scene = self._forces_of_scene(given)
+        frames = self._frames(with_posture=False) if scene or self.parts.need_frames else []
+        return [*frames, *self.parts.forces(), *scene]
+
+    def _forces_of_scene(self, given: str) -> list[Sweep]:
+        efforts, wrenches, rates = self.scene.efforts(), self.scene.wrenches(), self.scene.state_rates()
+        if not efforts and not wrenches and not rates:
             return []
         inputs, results, places, targets = list[Slot](), list[Slot](), list[Records](), list[Records]()
         for array, width, found, sign in (("effort", 1, efforts, 1.0), ("wrench", 6, wrenches, -1.0)):
@@ -326,8 +372,11 @@ class _Maker:
                 inputs.append(Slot(array, before))
                 results.append(Slot(array, before + sign * self._without_inputs(value, given)))
                 places.append(Records(array, width, [link]))
-        targets = places
-        return [*self._frames(), self._straight("forces_" + given, inputs, places, results, targets, given)]
+        targets = list(places)
+        for k, rate in rates.items():
+            results.append(Slot("rates", self._without_inputs(rate, given)))
+            targets.append(Records("rates", 1, [k]))
+        return [self._straight("forces_" + given, inputs, places, results, targets, given)]
 
     def _without_inputs(self, expression: ca.SX, given: str) -> ca.SX:
         u = self.scene.symbols.u
@@ -362,18 +411,31 @@ class _Maker:
         sweeps = [Sweep.of(Group(zero, [], [Records(name, 1)], size)) for name, size in results.items() if size]
         return self._kernel(inputs, tuple(results), sweeps)
 
-    def straight(self, results: Sequence[ca.SX], names: Sequence[str], inputs: Sequence[str] = USUAL) -> RolledKernel:
-        """A kernel of straight-line code, whose results may depend on the frames of the scene."""
+    def straight(
+        self,
+        results: Sequence[ca.SX],
+        names: Sequence[str],
+        inputs: Sequence[str] = USUAL,
+        more: Sequence[tuple[Slot, Records]] = (),
+        before: Sequence[Sweep] = (),
+    ) -> RolledKernel:
+        """A kernel of straight-line code, whose results may depend on the frames of the scene.
+
+        more    further inputs of the code, which the sweeps `before` compute
+        """
         values = [self.scene.real(result) for result in results]
         values = [
-            value[: self.n] if name in ("q_out", "v_out") else value for name, value in zip(names, values, strict=True)
+            value[: self.n_q] if name in ("q_out", "v_out") else value
+            for name, value in zip(names, values, strict=True)
         ]
         slots = [Slot(name, value) for name, value in zip(names, values, strict=True)]
         targets = [Records(slot.array, slot.value.numel()) for slot in slots]
         if not any(slot.value.numel() for slot in slots):
             return self._kernel(inputs, names, [])
         frames = self._frames() if self._needs_frames(values) else []
-        return self._kernel(inputs, names, [*frames, self._straight(f"straight_{names[0]}", [], [], slots, targets)])
+        given, places = [slot for slot, _ in more], [records for _, records in more]
+        code = self._straight(f"straight_{names[0]}", given, places, slots, targets)
+        return self._kernel(inputs, names, [*before, *frames, code])
 
     def _needs_frames(self, values: Sequence[ca.SX]) -> bool:
         return bool(self.scene.frames) and ca.depends_on(ca.veccat(*values), ca.veccat(*self.scene.frames))
@@ -393,8 +455,28 @@ class _Maker:
     def outputs(self) -> tuple[list[str], RolledKernel]:
         """Names of the outputs, and the kernel of their values."""
         scene, none = self.scene, cast(Solution, None)  # no output of a tree without constraints needs the multipliers
-        names, values = outputs_of(self.mechanism, scene.motion, scene.symbols, scene.positions, none, scene.applied)
-        return names, self.straight([values], ("values",))
+        known = self.mechanism, scene.motion, scene.symbols
+        sensors = LinkSensors(self.mechanism, self.links, Sensors(*known, none, scene.applied))
+        names, values = outputs_of(*known, scene.positions, none, scene.applied, sensors)
+        before = self._moved(sensors.need_wrench) if sensors.inputs else []
+        return names, self.straight([values], ("values",), USUAL, sensors.inputs, before)
+
+    def _moved(self, with_wrench: bool) -> list[Sweep]:
+        """Sweeps that compute the motions of the links under the accelerations of the present state.
+
+        with_wrench  whether the array "wrench" then has what each link's joint exerts on it
+        """
+        tree, x = self.tree, ca.SX.sym("x")
+        sweeps = [
+            *self._solution("u"),
+            tree.ground("ground_motion", tree.ground_motion()),
+            over("copy_1", self.n, [Slot("x", x)], [Slot("drive", x)]),
+            *self.rotations.accelerations_of_links("drive"),
+            tree.sweep("driven", lambda kind: tree.moving(kind, driven=True, with_inertia=False)),
+        ]
+        if with_wrench:
+            sweeps += [*self._forces("u"), tree.sweep("loading", tree.loading, backward=True)]
+        return sweeps
 
     def guards(self) -> RolledKernel:
         """Values of the guards."""
@@ -410,6 +492,7 @@ class _Maker:
         total = Records("power", 1, [0] * self.n)
         sweep = Sweep.of(Group(function, [Records("effort", 1), Records("v", 1), total], [total], self.n))
         others = self._added("power", ca.SX(self.scene.power))
+        others += self.parts.power()
         return self._kernel(USUAL, ("power",), [_start("power", ca.SX(0)), *self._efforts("u"), sweep, *others])
 
     def energy(self) -> RolledKernel:
@@ -429,6 +512,7 @@ class _Maker:
         sweep = Sweep.of(Group(function, [*given, total], [total], self.n))
         still = ca.SX(ca.DM([0.0, self._energy_of_ground()]))
         others = self._added("energy", ca.vertcat(0, self.scene.stored), with_frames=False)
+        others += self.parts.energy()
         return self._kernel(USUAL, ("energy",), [_start("energy", still), *self._frames(), sweep, *others])
 
     def _added(self, array: str, value: ca.SX, with_frames: bool = True) -> list[Sweep]:
@@ -461,12 +545,15 @@ class _Maker:
         sweep = Sweep.of(Group(function, given, outputs, len(self._carriers)))
         return self._kernel(USUAL, ("position", "rotation"), [*self._frames(), sweep])
 
-    def _frames(self) -> list[Sweep]:
-        """Sweeps that compute the frames of the links, and that of the ground."""
+    def _frames(self, with_posture: bool = True) -> list[Sweep]:
+        """Sweeps that compute the frames of the links, and that of the ground.
+
+        with_posture  whether sines and cosines, and rotations of spherical and free joints, are not yet known
+        """
         ground = ca.vertcat(ca.SX.zeros(3), ca.vec(ca.SX.eye(3)), ca.SX.zeros(6))
         tree = self.tree
         return [
-            *self._posture(),
+            *(self._posture() if with_posture else []),
             tree.ground("ground_frame", {"frame": ground}),
             tree.sweep("carrying", self._carrying),
         ]

@@ -15,10 +15,12 @@ import casadi as ca
 
 from sim_core.derivation.coordinates import orientations
 from sim_core.derivation.forces.applied import AppliedForces, applied_forces
-from sim_core.derivation.forces.springs import spring_energy, spring_forces, spring_power
+from sim_core.derivation.forces.contacts import contact_forces
 from sim_core.derivation.rolled.links import Links
 from sim_core.derivation.symbols import Frame, JointMeasure, Motion, column, ground_frame, symbols_for
-from sim_core.mechanism.description import GROUND, Mechanism
+from sim_core.mechanism.contacts import SphereContact
+from sim_core.mechanism.description import GROUND, Joint, Mechanism
+from sim_core.mechanism.outputs import SurfaceForceOutput
 
 FRAME = 18  # numbers of a link's frame: position, rotation (column by column), angular velocity, velocity of the origin
 VIRTUAL = 6  # virtual coordinates of a link
@@ -36,24 +38,39 @@ class _WorldFrame(Frame):
         return self.world
 
 
+def frame_at_place(frame: ca.SX, place: ca.SX, virtual: ca.SX) -> Frame:
+    """The frame at a place on a link, which moves with the link's virtual coordinates.
+
+    frame    numbers (FRAME,) of the link's frame
+    place    position (3,) on the link, then rotation (9,), column by column
+    virtual  translation (3,) and small rotation (3,) of the link
+    """
+    R_WL = (ca.SX.eye(3) + ca.skew(virtual[3:])) @ ca.reshape(frame[3:12], 3, 3)
+    R_WB, w = R_WL @ ca.reshape(place[3:], 3, 3), frame[12:15]
+    return _WorldFrame(frame[:3] + virtual[:3] + R_WL @ place[:3], R_WB, R_WB.T @ w, world=w)
+
+
 class Scene:
     """Symbolic frames of the bodies that forces, outputs and guards name, and the forces on them.
+
+    The forces are those without loops of their own (see parts.py): custom forces, pushes, and the parts of spherical
+    and free joints.
 
     touched   indices of the links that carry these bodies
     frames    symbols (FRAME,) of the frames of the touched links
     symbols   symbols of the mechanism, with the virtual coordinates after the others
-    applied   forces of joint parts, contacts, custom forces and pushes
-    force     generalized forces (n + VIRTUAL * len(touched),) of these, of springs between points and of the damping of
-              spherical and free joints
-    power     their power, W
+    applied   the forces
+    force     generalized forces (n + n_states + VIRTUAL * len(touched),), with the rates of first-order states
+    power     power of the forces, W
     stored    energy stored in them, J
     """
 
     def __init__(self, mechanism: Mechanism, links: Links) -> None:
-        self.mechanism, self.n = mechanism, links.count
+        self.mechanism, self.n, states = mechanism, links.count, mechanism.first_order_states
+        self.n_q = self.n + len(states)
         bodies = [body for body in _named(mechanism) if links.places[body].link >= 0]
         self.touched = sorted({links.places[body].link for body in bodies})
-        plain = symbols_for(mechanism, links.count)
+        plain = symbols_for(mechanism, self.n_q)
         self.q, self.v = plain.q, plain.v
         self.frames = [ca.SX.sym(f"frame_{link}", FRAME) for link in self.touched]
         self._virtual = ca.SX.sym("virtual", VIRTUAL * len(self.touched))
@@ -68,7 +85,8 @@ class Scene:
         }
         inputs = {actuator.name: plain.u[index] for index, actuator in enumerate(mechanism.actuators)}
         q, v = ca.vertcat(plain.q, self._virtual), ca.vertcat(plain.v, *twists)
-        self.symbols = replace(plain, q=q, v=v, joints=joints, inputs=inputs)
+        own = {state.name: plain.v[self.n + k] for k, state in enumerate(states)}
+        self.symbols = replace(plain, q=q, v=v, joints=joints, inputs=inputs, states=own)
         self.motion = Motion(mechanism.coordinate_names, self._body_frames(links), ca.SX(), ca.SX(), lambda a: a)
         self.applied = self._applied()
 
@@ -83,25 +101,23 @@ class Scene:
                 found[name] = Frame(ca.SX(p), ca.SX(R), ca.SX(3, 1))
             elif place.link in self.touched:
                 k = self.touched.index(place.link)
-                moved, turned = (self._virtual[VIRTUAL * k + at : VIRTUAL * k + at + 3] for at in (0, 3))
-                frame = self.frames[k]
-                R_WL = (ca.SX.eye(3) + ca.skew(turned)) @ ca.reshape(frame[3:12], 3, 3)
-                R_WB, w = R_WL @ R, frame[12:15]
-                found[name] = _WorldFrame(frame[:3] + moved + R_WL @ p, R_WB, R_WB.T @ w, world=w)
+                virtual = self._virtual[VIRTUAL * k : VIRTUAL * (k + 1)]
+                found[name] = frame_at_place(self.frames[k], ca.SX(ca.vertcat(p, ca.vec(R))), virtual)
         return found
 
     def _applied(self) -> AppliedForces:
-        applied = applied_forces(self.mechanism, self.motion, self.symbols, self.positions, self.rates)
-        frames, symbols = self.motion.frames, self.symbols
-        force = spring_forces(self.mechanism, frames, symbols)
-        power = spring_power(self.mechanism, frames, symbols)
+        bare = replace(
+            self.mechanism, contacts=(), joints=tuple(_without_parts(joint) for joint in self.mechanism.joints)
+        )
+        applied = applied_forces(bare, self.motion, self.symbols, self.positions, self.rates)
+        symbols, force, power = self.symbols, ca.SX(self.symbols.v.numel(), 1), ca.SX(0)
         if self.mechanism.oriented_joints:
-            damping = orientations.damping_forces(self.mechanism, symbols)
-            force, power = force + damping, power + ca.dot(damping, symbols.v)
-        stored = spring_energy(self.mechanism, frames, symbols)
+            force = orientations.damping_forces(self.mechanism, symbols)
+            power = ca.dot(force, symbols.v)
         self.force, self.power = self.real(applied.plus(force)), self.real(applied.power(power))
-        self.stored = self.real(sum(applied.stored, stored))
-        return applied
+        self.stored = self.real(sum(applied.stored, ca.SX(0)))
+        measured = replace(self.mechanism, contacts=_measured(self.mechanism))
+        return replace(applied, contacts=contact_forces(measured, self.motion.frames, symbols))
 
     def real(self, expression: ca.SX) -> ca.SX:
         """An expression with all virtual coordinates zero."""
@@ -111,20 +127,37 @@ class Scene:
         """{link: force along its coordinate} of the links with such a force."""
         return {k: self.force[k] for k in range(self.n) if not self.force[k].is_zero()}
 
+    def state_rates(self) -> dict[int, ca.SX]:
+        """{first-order state: rate} of the states of custom forces."""
+        rates = {k: self.force[self.n + k] for k in range(self.n_q - self.n)}
+        bristles = sum(bool(joint.bristle) for joint in self.mechanism.moving_joints)
+        return {k: rate for k, rate in rates.items() if k >= bristles}
+
     def wrenches(self) -> dict[int, ca.SX]:
         """{link: moment about its origin, then force (6,)} of the links with a force."""
         found = {}
         for k, link in enumerate(self.touched):
-            begin = self.n + VIRTUAL * k
+            begin = self.n_q + VIRTUAL * k
             both = ca.vertcat(self.force[begin + 3 : begin + 6], self.force[begin : begin + 3])
             if not both.is_zero():
                 found[link] = both
         return found
 
 
+def _without_parts(joint: Joint) -> Joint:
+    """A joint without the spring, friction and stops that have loops of their own."""
+    return joint if joint.is_oriented else replace(joint, spring=None, friction=None, stops=None)
+
+
+def _measured(mechanism: Mechanism) -> tuple[SphereContact, ...]:
+    """The contacts whose force is an output."""
+    names = {output.contact for output in mechanism.outputs if isinstance(output, SurfaceForceOutput)}
+    return tuple(contact for contact in mechanism.contacts if contact.name in names)
+
+
 def _named(mechanism: Mechanism) -> Iterable[str]:
     """Names of the bodies whose frames forces, outputs or guards need."""
-    parts = (*mechanism.springs, *mechanism.contacts, *mechanism.outputs, *mechanism.guards, *mechanism.forces)
+    parts = (*_measured(mechanism), *mechanism.outputs, *mechanism.guards, *mechanism.forces)
     names = list(mechanism.pushable)
     for part in parts:
         owners = [part, *getattr(part, "points", ()), *getattr(part, "conditions", ())]
