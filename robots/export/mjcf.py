@@ -65,6 +65,7 @@ from sim_core.mobility import with_contact_stiffness
 from sim_core.spatial import rotation_about
 
 NEARLY = 1e-12  # m, and of entries of a rotation: rounding
+DEEPEST = 496  # bodies one inside the other: MuJoCo's reader takes elements that are nested 499 deep
 SMALLEST = 1e-15  # kg and kg m2: least mass and moments of a moving body in MuJoCo
 EXPRESSIBLE = {"armature", "spring", "Coulomb friction"}  # parts of joints
 KINDS = {"revolute": "hinge", "prismatic": "slide", "spherical": "ball", "free": "free"}
@@ -90,6 +91,7 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     true.
     """
     owner = f"robot {mechanism.name!r}"
+    _check_depth(mechanism, owner)
     mechanism, renamed = without_world(mechanism)
     whole = [at_reference(branch, mechanism, owner) for branch in branches_of(mechanism)]
     mechanism = with_contact_stiffness(mechanism)
@@ -139,6 +141,19 @@ def export(mechanism: Mechanism, open_tree: bool = False) -> Export:
     for place, line in enumerate([title(mechanism), *notes]):
         root.insert(place, comment(line))
     return Export(document(root), tuple(notes))
+
+
+def _check_depth(mechanism: Mechanism, owner: str) -> None:
+    """Raise InvalidRequest if the bodies of a file would be nested deeper than MuJoCo reads."""
+    depths = {GROUND: 0}
+    for joint in mechanism.joints:
+        depths[joint.child] = depths.get(joint.parent, 0) + 1
+    last = max(depths, key=depths.__getitem__)
+    if depths[last] > DEEPEST:
+        raise InvalidRequest(
+            f"{owner}: body {last!r} follows {depths[last] - 1:,} other bodies, each on the one before; MuJoCo reads "
+            f"at most {DEEPEST} nested bodies, so export a shorter chain, or write URDF, which is not nested"
+        )
 
 
 def _merge(branches: Sequence[Branch], owner: str) -> tuple[dict[str, str], list[Branch]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from robots.export.native_derivatives import Derivatives, wrapper
 from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.kernels.effort import LIMIT_S, check_least_effort
 from sim_core.kernels.machine_code.native import cross_target, object_code
 from sim_core.mechanism import Mechanism, PrescribedMotion
 from sim_core.mechanism.checks.angles import EULER_PARAMETERS
@@ -124,6 +125,8 @@ def interface_of(mechanism: Mechanism) -> Interface:
     if mechanism.forces:
         named = ", ".join(repr(force.name) for force in mechanism.forces)
         raise InvalidRequest(f"{mechanism.name!r} has custom forces {named}; C and object files do not support them")
+    advice = "these are the limits of C and object files, whose code has no loops; export the model as URDF or MJCF"
+    check_least_effort(mechanism, LIMIT_S, advice)
     derivation = derive(mechanism)
     prefix = identifier(mechanism.name)
     first = mechanism.constraint_modes[0].name

@@ -16,6 +16,7 @@ from robots.export.renaming import with_body_renamed
 from robots.registry import build
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import (
+    GROUND,
     Actuator,
     Body,
     Coincidence,
@@ -450,3 +451,20 @@ def test_a_body_that_is_named_world_has_another_name_in_mjcf() -> None:
     ).text.splitlines()
     mujoco.MjModel.from_xml_string(written.text)
     assert '<link name="world">' in export(world, "urdf").text
+
+
+def test_a_chain_deeper_than_mujoco_reads_is_refused_and_the_deepest_that_it_reads_is_written() -> None:
+    with pytest.raises(InvalidRequest, match=r"follows 496 other bodies, .* reads at most 496 nested bodies .* URDF"):
+        export(chain(497), "mjcf")
+    assert mujoco.MjModel.from_xml_string(export(chain(496), "mjcf").text).nv == 496
+
+
+def chain(count: int) -> Mechanism:
+    """A chain of equal bodies."""
+    bodies = tuple(Body(name=f"body_{k}", mass=1.0, inertia=(1e-2, 1e-2, 1e-2, 0.0, 0.0, 0.0)) for k in range(count))
+    joints = tuple(
+        Joint(name=f"joint_{k}", parent=f"body_{k - 1}" if k else GROUND, child=body.name, parent_point=(0.1, 0.0, 0.0))
+        for k, body in enumerate(bodies)
+    )
+    start = (0.0,) * count
+    return Mechanism(name="chain", coordinates="joint", bodies=bodies, joints=joints, initial_q=start, initial_v=start)
