@@ -31,8 +31,10 @@ RECORDED = {  # launch file, simulated seconds
     "hil": (LAUNCH / "hil_robot.toml", 1.2),
     "lipinski": (LAUNCH / "examples" / "lipinski.toml", 1.6),
     "links": (LAUNCH / "rotary_pendulum_lockstep.toml", 1.6),
+    "loops": (LAUNCH / "rotary_pendulum_lockstep.toml", 1.2),
 }
-TIMES = {  # messages and turns that take time
+SETTINGS = {  # messages and turns that take time; kernels with loops over links
+    "loops": ["sim.rolled=true", "sim.parameters.coordinates=joint"],
     "links": [
         "swing_up.link.delay_ms=5",
         "swing_up.link.jitter_ms=20",
@@ -45,7 +47,7 @@ Line = tuple[str, int, bytes]
 
 
 def plan_of(name: str, file: Path, snapshot_s: float = 0.5) -> Plan:
-    settings = [f"recorder.file={file}", "sim.mode=lockstep", f"sim.snapshot_s={snapshot_s}", *TIMES.get(name, [])]
+    settings = [f"recorder.file={file}", "sim.mode=lockstep", f"sim.snapshot_s={snapshot_s}", *SETTINGS.get(name, [])]
     plan = load_plan(RECORDED[name][0], settings)
     return msgspec.structs.replace(plan, duration_s=None)
 

@@ -56,6 +56,31 @@ def test_a_lost_cell_is_one_row_that_says_so_and_takes_no_other_with_it(faulty: 
     assert "6 crashed, 3 passed, 2 hung, 2 error, 1 diverged" in faulty[1]
 
 
+def test_kernels_in_loops_give_the_rows_of_straight_line_code(launch: Path, sweep: Sweep, tmp_path: Path) -> None:
+    """The same figures to 1e-9 in all cells, and the same bytes again in a cell that is run alone."""
+    tables = {}
+    common = (
+        "--over",
+        "sim.parameters.pendulum_damping=0,1e-3",
+        "--set",
+        "sim.parameters.coordinates=joint",
+        "--workers",
+        1,
+    )
+    for rolled in ("true", "false"):
+        folder = tmp_path / rolled
+        ran = sweep(launch, *common, "--set", f"sim.rolled={rolled}", "-o", folder)
+        assert ran.returncode == 0, ran.stderr
+        tables[rolled] = rows_of(folder)
+    for ours, theirs in zip(tables["true"], tables["false"], strict=True):
+        assert ours["result"] == theirs["result"] == "passed"
+        for name in ("energy", "position.arm", "velocity.pendulum", "output.tip_z"):
+            assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-9)
+    assert len({row["energy"] for row in tables["true"]}) == 2
+    alone = sweep(tmp_path / "true", "--cell", 1)
+    assert f"the same as row 1 of {tmp_path / 'true' / 'cells.csv'}" in alone.stdout, alone.stderr
+
+
 def test_a_run_without_an_accepted_command_has_failed_whatever_a_node_doubts_as_in_a_launch(
     launch: Path, sweep: Sweep, tmp_path: Path
 ) -> None:
