@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
 import sys
+import threading
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -160,3 +162,15 @@ def require_recording(file: Path) -> None:
         there = {str(other): other for other in file.parent.glob("*.mcap")}
         folder = ", which is a folder" if file.is_dir() else ""
         raise InputError(f"no recording {str(file)!r}{folder}{did_you_mean(str(file), there)}")
+
+
+@contextmanager
+def until_stopped() -> Iterator[threading.Event]:
+    """Context manager that yields an event; Ctrl-C and SIGTERM set this event."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

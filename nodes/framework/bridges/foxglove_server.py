@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
 import socket
 import threading
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import Any
 
 import foxglove
@@ -18,13 +15,14 @@ from foxglove.websocket import ChannelView, MessageSchema, ServerListener, Servi
 from foxglove.websocket import Client as Peer
 
 from nodes.framework.bridges.foxglove_channels import FoxgloveChannels
-from nodes.framework.bridges.foxglove_front import HOST, Front
+from nodes.framework.bridges.front import HOST, Access, Front, listening_socket
 from nodes.framework.bridges.live import LiveMessages
 from nodes.framework.client import Client
 from nodes.framework.messages import Event, RobotState
 from nodes.framework.transport.registry import RegistryError
 from nodes.framework.transport.service import ServiceError, ServiceTimeout
 
+FOXGLOVE = ("https://app.foxglove.dev", "file://")  # its web app, and its desktop app, whose page is a file
 BACKLOG = 65_536  # messages queued for a client that is slow; older ones are dropped
 CLOCK_S = 0.01  # simulation time is sent to the clients at most this often
 UNREACHABLE = (ServiceError, ServiceTimeout, RegistryError, LookupError, ConnectionError, ValueError)
@@ -177,7 +175,7 @@ class FoxgloveBridge:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         token = secrets.token_urlsafe(16) if steer else ""
         try:
-            self._front = Front(port, listener, origins, token, report)
+            self._front = Front(port, listener, Access({*FOXGLOVE, *origins}, token), report)
         except OSError:
             self._server.stop()
             raise
@@ -216,23 +214,6 @@ class FoxgloveBridge:
     def _changed(self, event: Event) -> None:
         value = msgspec.json.decode(event.new)
         self._server.publish_parameter_values([Parameter(f"{event.node}.{event.key}", value=value)])
-
-
-def listening_socket(port: int) -> socket.socket:
-    """Socket with which this process listens on a TCP port, as a new file; for a socket that a library keeps to itself.
-
-    Raises OSError if there is none.
-    """
-    for file in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):  # the file has been closed meanwhile
-            if not os.readlink(file).startswith("socket:"):
-                continue
-            found = socket.socket(fileno=os.dup(int(file.name)))
-            is_listening = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-            if is_listening and found.family == socket.AF_INET and found.getsockname()[1] == port:
-                return found
-            found.close()
-    raise OSError(f"this process does not listen on port {port}")
 
 
 def _service(name: str, steering: Steering) -> Service:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 import signal
-import socket
 import struct
 import subprocess
 import time
@@ -24,8 +22,6 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from nodes.framework.bridges.foxglove_front import HOST, Front, refusal
-from nodes.framework.bridges.foxglove_server import listening_socket
 from nodes.framework.client import Client
 
 ROBOT = "/rotary_pendulum"
@@ -321,67 +317,3 @@ def test_steering_needs_the_token_of_the_address(bridge: str) -> None:
         with pytest.raises(InvalidStatus) as failed, connected(address):
             pass
         assert failed.value.response.status_code == 403
-
-
-@pytest.mark.parametrize(
-    ("host", "origin", "says"),
-    [
-        ("localhost:8765", None, ""),
-        ("127.0.0.1:8765", None, ""),
-        ("[::1]:9", None, ""),  # through a tunnel
-        ("localhost", "http://127.0.0.1:3000", ""),
-        ("localhost", "https://[::1]:3000", ""),
-        ("localhost", "file://", ""),
-        ("localhost", "https://app.foxglove.dev", ""),
-        ("localhost", "HTTPS://Mine.example", ""),
-        ("localhost", "https://mine.example:444", "--origin https://mine.example:444 allows it"),
-        ("localhost", "https://app.foxglove.dev.evil.example", "a page of 'https://app.foxglove.dev.evil.example'"),
-        ("localhost", "https://localhost.evil.example", "a page of"),
-        ("localhost", "ftp://localhost", "a page of"),
-        ("localhost", "https://embed.foxglove.dev", "a page of"),  # of any page that embeds Foxglove
-        ("localhost", "null", "a page of 'null'"),
-        ("localhost", "https://x\x1b[2J", "a page of 'https://x\\x1b[2j' may not read this computer's robots"),
-        ("localhost", "https://app.foxglove.dev\r\nOrigin: https://evil.example", "a page of 'https://evil.example'"),
-        ("evil.example:8765", None, "its address is for the host 'evil.example:8765'; write localhost"),
-        ("localhost\r\nHost: evil.example", None, "for the host 'localhost', 'evil.example'"),
-        ("", None, "for the host"),
-    ],
-)
-def test_host_and_origin_decide_who_connects(host: str, origin: str | None, says: str) -> None:
-    page = "" if origin is None else f"oRiGiN:{origin}\r\n"
-    request = f"GET / HTTP/1.1\r\nHost: {host}\r\n{page}Upgrade: websocket\r\n\r\n".encode()
-    line = refusal(request, {"file://", "https://app.foxglove.dev", "https://mine.example"}, "")
-    assert (says in line) if says else line == ""
-    assert line.isprintable()
-
-
-def test_the_server_behind_the_front_accepts_the_front_alone() -> None:
-    with socket.create_server((HOST, 0)) as server:
-        front = Front(0, server.dup(), (), "", print)
-        try:
-            with socket.create_connection((HOST, front.port)) as client:
-                client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nmore")
-                accepted, _ = server.accept()
-                with accepted:
-                    assert accepted.recv(100).endswith(b"\r\n\r\nmore")
-                    accepted.sendall(b"reply")
-                    assert client.recv(100) == b"reply"
-                    with pytest.raises(TimeoutError):
-                        socket.create_connection(server.getsockname(), timeout=0.2)
-                    accepted.sendall(b"again")
-                    assert client.recv(100) == b"again"
-                assert client.recv(100) == b""
-        finally:
-            front.stop()
-
-
-def test_the_socket_of_a_library_is_found_by_its_port() -> None:
-    with socket.create_server((HOST, 0)) as server, socket.create_server((HOST, 0)):
-        before = len(os.listdir("/proc/self/fd"))
-        with listening_socket(server.getsockname()[1]) as found:
-            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        assert len(os.listdir("/proc/self/fd")) == before
-        with socket.create_connection(server.getsockname()):
-            accepted, _ = server.accept()
-            with accepted:
-                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
-from nodes.cli.terminal import Domain, InputError, UnavailableError, print_line, warn
-from nodes.framework.bridges.foxglove_front import ORIGIN
+from nodes.cli.terminal import Domain, InputError, UnavailableError, print_line, until_stopped, warn
+from nodes.framework.bridges.front import ORIGIN
 from nodes.framework.bridges.plotjuggler import STEPS, PlotJugglerBridge
 
 app = typer.Typer(epilog="Example: armswing bridge plotjuggler", no_args_is_help=True)
@@ -24,7 +20,7 @@ Port = typer.Option("--port", min=0, max=65535, help="Port of this computer; 0 f
 @app.command(epilog="Example: armswing bridge plotjuggler --port 9872")
 def plotjuggler(port: Annotated[int, Port] = 9872, domain: Domain = None) -> None:
     """Publish all topics at one address for PlotJuggler's ZMQ Subscriber, until Ctrl-C."""
-    with _until_stopped() as stop:
+    with until_stopped() as stop:
         try:
             bridge = PlotJugglerBridge(domain, port, stop)
         except OSError as error:
@@ -55,7 +51,7 @@ def foxglove(
 
     if wrong := [each for each in origin or () if not ORIGIN.fullmatch(each)]:
         raise InputError(f"--origin {wrong[0]!r}: write scheme and host in small letters, as in https://example.org")
-    with _until_stopped() as stop:
+    with until_stopped() as stop:
         try:
             bridge = FoxgloveBridge(domain, port, stop, warn, origin or (), steer)
         except OSError as error:
@@ -93,7 +89,7 @@ def ros2(
             "ROS_DISTRO is humble: Humble's messages have no type hashes, so that its nodes would drop all messages in "
             "silence; use Jazzy or Kilted"
         )
-    with _until_stopped() as stop:
+    with until_stopped() as stop:
         try:
             bridge = Ros2Bridge(domain, stop, warn, connect, listen, ros_domain)
         except RouterAbsent as error:
@@ -101,15 +97,3 @@ def ros2(
         print_line(f"{'router' if listen else 'connected to the router'} at {connect}, ROS domain {ros_domain}")
         bridge.run()
     print_line(bridge.summary)
-
-
-@contextmanager
-def _until_stopped() -> Iterator[threading.Event]:
-    """Context manager that yields an event; Ctrl-C and SIGTERM set this event."""
-    stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
