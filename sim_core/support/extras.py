@@ -20,6 +20,7 @@ EXTRAS = {  # {top-level module: the extra of armswing that installs it}
     "rerun": "rerun",
     **dict.fromkeys(("rosbags", "xxhash", "zenoh"), "ros2"),
     "serial": "serial",
+    "viser": "web",
     **dict.fromkeys(("collada", "fast_simplification", "trimesh"), "meshes"),
 }
 

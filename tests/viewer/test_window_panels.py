@@ -20,11 +20,11 @@ from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 from tests.viewer.conftest import swinging
 from tests.viewer.window_driving import BUTTONS, KEYS, double_click, drag, opened_window
 from viewer.layout import Curve, LayoutError, load_layout
+from viewer.source import align, read_source
 from viewer.window import files
 from viewer.window.files import OverrideDialog
 from viewer.window.main import MainWindow
 from viewer.window.plots.canvas import MIME
-from viewer.window.source import align, read_source
 from viewer.window.suffixes import with_suffix
 
 

@@ -20,10 +20,11 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtCore, QtWidgets
 
 from tests.viewer.conftest import KEPT, swinging
+from viewer import source
 from viewer.data import reading as background
 from viewer.qt import theme
 from viewer.request import Request
-from viewer.window import session, source
+from viewer.window import session
 from viewer.window.main import MainWindow
 
 TICKS = 600

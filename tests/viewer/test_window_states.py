@@ -23,11 +23,11 @@ from viewer.data.signals import from_recording
 from viewer.layout import Curve, load_layout
 from viewer.qt import theme
 from viewer.scene.scene import Scene
+from viewer.source import Source, difference, read_source
 from viewer.window import film, live_run, session
 from viewer.window.docks import topic_tree
 from viewer.window.main import MainWindow
 from viewer.window.settings import remember_theme, remembered_theme
-from viewer.window.source import Source, difference, read_source
 
 
 def record(path: Path, keep: Any) -> Path:

@@ -18,9 +18,9 @@ from pyqtgraph.Qt import QtCore, QtGui, QtWidgets
 
 from tests.viewer.conftest import KEPT
 from viewer.qt import theme
+from viewer.source import Source
 from viewer.window.film import write_picture
 from viewer.window.main import MainWindow
-from viewer.window.source import Source
 
 BUTTONS, KEYS = QtCore.Qt.MouseButton, QtCore.Qt.KeyboardModifier
 

@@ -25,6 +25,7 @@ WHOLE, BESIDE = 2.0, 0.2
 JOURNEY, WHOLE_JOURNEY, BESIDE_JOURNEY = 2.2, 1.3, 0.5
 LONGEST_ARROW = 0.2  # as a fraction of the picture's size
 SMALLEST_ARROW = 0.005  # fraction of the largest force below which no arrow is drawn
+LEAST_ARROW = SMALLEST_ARROW * LONGEST_ARROW  # the length of such an arrow, as a fraction of the picture's size
 LINE_WIDTH, OVERLAY_WIDTH = 4.5, 2.0
 CROSS = 0.009  # half the width of the mark at the end of an overlay line, as a fraction of the picture's size
 FORCE_DARKER = 135  # percent
@@ -102,11 +103,15 @@ class SceneOverlay:
         size  size of the picture, m
         """
         found = []
-        for a, b in self._springs:
-            ends = view.project(np.stack([a.of(p_WB, R_WB), b.of(p_WB, R_WB)]))
+        for points in self.spring_ends(p_WB, R_WB):
+            ends = view.project(points)
             corners = zigzag(ends[:, :2], COIL_WIDTH * size)
             found.append(Outline(-1, palette.SPRING, corners, float(ends[:, 2].mean()), False, width=1.6))
         return found
+
+    def spring_ends(self, p_WB: Floats, R_WB: Floats) -> list[Floats]:
+        """Ends (2, 3), m, of each spring."""
+        return [np.stack([a.of(p_WB, R_WB), b.of(p_WB, R_WB)]) for a, b in self._springs]
 
     def forces(self, p_WB: Floats, R_WB: Floats, outputs: Mapping[str, float]) -> list[Force]:
         """The forces for which all outputs are present and finite."""
@@ -159,7 +164,7 @@ def arrow(force: Force, view: View, scale: float, size: float) -> list[Outline]:
     start, tip = view.project(np.stack([force.point, force.point + scale * force.newton]))
     along = (tip - start)[:2]
     length = float(np.linalg.norm(along))
-    if length < SMALLEST_ARROW * LONGEST_ARROW * size:
+    if length < LEAST_ARROW * size:
         return []
     along = along / length
     head = min(0.03 * size, 0.6 * length)

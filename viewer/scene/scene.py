@@ -125,9 +125,9 @@ class Scene:
         self._extremes: deque[Floats] = deque(maxlen=KEPT_SURVEYS)
         self._plane = plane
         self._bounds: PoseBounds | None = None
-        self._stage = SceneOverlay(Description())
-        self._gripper_marks = GripperMarks(Description())
-        self._outputs: set[str] = set()  # that the forces and the grippers need
+        self.stage = SceneOverlay(Description())
+        self.gripper_marks = GripperMarks(Description())
+        self.outputs: set[str] = set()  # that the forces and the grippers need
         self._largest_force = 0.0
         self._tips = TipPaths()
 
@@ -158,7 +158,7 @@ class Scene:
             self._extremes.append(extremes(cloud))
             cloud = np.concatenate(list(self._extremes))
         drawn = signals.lines.cloud(signals.sane_until, SURVEYED_LINES)
-        beside = around(cloud, np.concatenate([drawn, self._stage.ground_spots()]))
+        beside = around(cloud, np.concatenate([drawn, self.stage.ground_spots()]))
         planned = signals.overlay.at(signals.sane_until)
         self._largest_force = 0.0
         led = np.concatenate([np.zeros((0, 3)), *(planned.lines if planned is not None else ())])
@@ -176,7 +176,7 @@ class Scene:
 
     def is_covered(self, cloud: Floats) -> bool:
         """Whether the ground shapes reach as far as the points `cloud` (k, 3), m, in both horizontal directions."""
-        spots = self._stage.ground_spots()
+        spots = self.stage.ground_spots()
         if self.skeleton is None or not len(spots):
             return False
         level = np.arange(3) != vertical_axis(self.skeleton.gravity)
@@ -187,9 +187,9 @@ class Scene:
         """Skeleton of the described robot. The description of another robot resets the scene."""
         if self.skeleton is None or not self.skeleton.is_of(description):
             self.skeleton = Skeleton(description)
-            self._stage, self._gripper_marks = SceneOverlay(description), GripperMarks(description)
-            self._outputs = {name for force in description.forces for name in force.outputs}
-            self._outputs |= {name for hold in description.holds for name in hold.outputs}
+            self.stage, self.gripper_marks = SceneOverlay(description), GripperMarks(description)
+            self.outputs = {name for force in description.forces for name in force.outputs}
+            self.outputs |= {name for hold in description.holds for name in hold.outputs}
             self._bounds = self.skeleton.bounds()
             self.view, self._automatic, self.wide = None, None, False
             self._extremes.clear()
@@ -209,7 +209,7 @@ class Scene:
         stride = max(1, len(rows) // TRACE_POINTS)
         paths = view.project(self._tips.at(skeleton, poses, times[::stride], rows[::stride]))[..., :2]
         layers: list[Layer] = []
-        behind: list[Layer] = [(self._stage.ground(view), 1.0)]
+        behind: list[Layer] = [(self.stage.ground(view), 1.0)]
         if ghosts:
             chosen = evenly_along(paths.reshape(len(paths), -1), GHOSTS + 1)[:-1]
             lined = set(np.linspace(0, len(chosen) - 1, LINE_GHOSTS).round().astype(int).tolist())
@@ -227,11 +227,11 @@ class Scene:
         over = ends(planned, view, self.size)
         labels: list[Label] = []
         if len(p_WB):
-            bodies = bodies + self._stage.springs(p_WB, R_WB, view, self.size)
+            bodies = bodies + self.stage.springs(p_WB, R_WB, view, self.size)
             bodies.sort(key=lambda outline: round(outline.depth, 6))  # a stable sort: equal depths keep their order
-            outputs = signals.outputs_at(time, self._outputs)
+            outputs = signals.outputs_at(time, self.outputs)
             over = [*self._grippers(p_WB, R_WB, outputs, view), *over]
-            for force, scale, text in self._forces(signals, time, p_WB, R_WB, outputs):
+            for force, scale, text in self.forces(signals, time, p_WB, R_WB, outputs):
                 if parts := arrow(force, view, scale, self.size):
                     over += parts
                     labels.append(Label(text, force.color, parts[0].corners[0], parts[-1].corners[1]))
@@ -242,7 +242,7 @@ class Scene:
         breaks = np.unique(np.searchsorted(times[::stride], middles)).tolist()
         return Frame(behind, self._fading(paths, breaks), layers, [*in_front, (over, 1.0)], labels)
 
-    def _forces(
+    def forces(
         self, signals: Signals, time: float, p_WB: Floats, R_WB: Floats, outputs: dict[str, float]
     ) -> Iterator[tuple[Force, float, str]]:
         """Yield (force, scale of its arrow in m/N, text at its tip) of forces, then of pushes and of a drawn push."""
@@ -250,7 +250,7 @@ class Scene:
         def scale(largest: float) -> float:
             return LONGEST_ARROW * self.size / largest if largest > 0.0 else 0.0
 
-        for force in self._stage.forces(p_WB, R_WB, outputs):
+        for force in self.stage.forces(p_WB, R_WB, outputs):
             newton = float(np.linalg.norm(force.newton))
             yield force, scale(self._largest_force), f"{words(force.name)} {newton:.0f} N"
         of_pushes = scale(max((float(np.linalg.norm(push.newton)) for push in signals.pushes), default=0.0))
@@ -290,7 +290,7 @@ class Scene:
         """Outlines of marks that show the states of the grippers, drawn over the grippers' balls."""
         found: list[Outline] = []
         if self.skeleton is not None:
-            for hold in self._gripper_marks.at(p_WB, R_WB, outputs):
+            for hold in self.gripper_marks.at(p_WB, R_WB, outputs):
                 color, radius = self.skeleton.colors[hold.body], self.skeleton.radius(hold.body)
                 found += marks(hold, view, color, radius, self.size)
         return found
@@ -314,12 +314,12 @@ class Scene:
         ]
         if self.shows_measured and signals.measured is not None:
             found.append(("◐", "measured robot", palette.MEASURED))
-        beside = [key for key in self._stage.keys if key[1] != STANDS or self._shows_ground(is_inside)]
-        return found + beside + self._gripper_marks.keys
+        beside = [key for key in self.stage.keys if key[1] != STANDS or self._shows_ground(is_inside)]
+        return found + beside + self.gripper_marks.keys
 
     def _shows_ground(self, is_inside: Callable[[Floats], bool]) -> bool:
         """Whether any ground shape lies within the picture; the ends of a long cable usually do not."""
-        spots = self._stage.ground_spots()
+        spots = self.stage.ground_spots()
         return self.view is not None and len(spots) > 0 and is_inside(self.view.project(spots)[:, :2])
 
     def _fading(self, paths: Floats, breaks: Sequence[int]) -> list[tuple[Floats, str, float]]:

@@ -16,10 +16,10 @@ from nodes.framework.recording.sidecar import folders_of
 from viewer import palette
 from viewer.film import Film
 from viewer.layout import SUFFIX, LayoutError, load_layout, save_layout
+from viewer.source import read_overlaid
 from viewer.window.docks.docks import Docks
 from viewer.window.processes import ArmswingProcess
 from viewer.window.run_window import RunWindow
-from viewer.window.source import read_overlaid
 from viewer.window.suffixes import with_suffix
 
 DIALOG_WIDTH = 520  # pixels

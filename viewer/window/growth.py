@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from viewer.source import ReadPart, warn_of
 from viewer.window.docks.docks import Docks
 from viewer.window.run_window import RunWindow
-from viewer.window.source import ReadPart, warn_of
 
 
 class Growth:

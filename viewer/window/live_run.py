@@ -13,8 +13,8 @@ from viewer.data.boundaries import Boundary, boundary
 from viewer.data.live import LiveFeed
 from viewer.data.signals import Signals, diverged_text
 from viewer.qt import theme
+from viewer.source import Source
 from viewer.window.run_window import RunWindow
-from viewer.window.source import Source
 
 SURVEY_EVERY = 30  # frames between two surveys of the live motion for the scene's limits
 OUTGROWN_EVERY = 5  # frames between two checks that the current pose lies inside the scene

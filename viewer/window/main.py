@@ -11,6 +11,7 @@ from pyqtgraph.Qt import QtCore
 from viewer import palette
 from viewer.data.live import LiveFeed
 from viewer.data.reading import BackgroundReading
+from viewer.source import ReadPart, Source
 from viewer.window.docks.docks import Docks
 from viewer.window.files import FileMenu
 from viewer.window.growth import Growth
@@ -20,7 +21,6 @@ from viewer.window.menus.shortcuts import ShortcutPage
 from viewer.window.pushing import Pushing
 from viewer.window.run_window import RunWindow
 from viewer.window.settings import remember_theme
-from viewer.window.source import ReadPart, Source
 
 FRAME_MS = 33
 WANTED_SIZE = (1600, 1000)

@@ -17,11 +17,11 @@ from viewer.data.signals import Signals
 from viewer.layout import Camera, Layout
 from viewer.panels import choose_fields, default_plots
 from viewer.qt import theme
+from viewer.source import ReadPart, Source, align
 from viewer.window.history import ViewHistory
 from viewer.window.page import Page, key_html
 from viewer.window.plots.area import PlotArea
 from viewer.window.scene.view import SceneView
-from viewer.window.source import ReadPart, Source, align
 from viewer.window.timeline.event_marks import EventMarks
 from viewer.window.timeline.playback import Playback
 from viewer.window.timeline.timeline import Timeline

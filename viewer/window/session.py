@@ -23,10 +23,10 @@ from viewer.panels import choose_fields
 from viewer.qt import theme
 from viewer.request import Request
 from viewer.scene.projection import check_plane
+from viewer.source import Source, open_source, read_overlaid, read_source
 from viewer.window import film as films
 from viewer.window.main import MainWindow
 from viewer.window.settings import remembered_theme
-from viewer.window.source import Source, open_source, read_overlaid, read_source
 
 INTERRUPTED = 130  # exit code after Ctrl-C, as in every command
 

@@ -17,8 +17,8 @@ from viewer.data.signals import unit_of
 from viewer.layout import Curve
 from viewer.qt import theme
 from viewer.qt.focus import only_when_clicked
+from viewer.source import Source
 from viewer.window.plots.canvas import MIME
-from viewer.window.source import Source
 
 CURVE = QtCore.Qt.ItemDataRole.UserRole
 TOPIC = QtCore.Qt.ItemDataRole.UserRole + 1

@@ -11,10 +11,10 @@ from pyqtgraph.Qt import QtCore, QtWidgets
 from viewer.layout import Layout, PlotSpec
 from viewer.qt import theme
 from viewer.qt.titles import ELLIPSIS, table
+from viewer.source import Source
 from viewer.window.history import ViewHistory
 from viewer.window.plots.canvas import Canvas, CanvasArea
 from viewer.window.plots.plot import AXIS_WIDTH, Plot
-from viewer.window.source import Source
 
 MOST_MARKS = 60  # most vertical lines in a plot
 MOST_COLUMNS = 4

@@ -18,9 +18,9 @@ from viewer.qt import theme
 from viewer.qt.axes import PlainAxis, PowerAxis
 from viewer.qt.titles import ELLIPSIS, Title, compose
 from viewer.qt.titles import Curve as Key
+from viewer.source import Source, difference
 from viewer.window.mouse import GestureBox
 from viewer.window.plots.curves import CurvesItem, Frame, Line
-from viewer.window.source import Source, difference
 
 AXIS_WIDTH = 58
 NUMBER_PIXELS = 32  # height of a plot for each number that its value axis has at least

@@ -12,8 +12,8 @@ from pyqtgraph.Qt import QtCore, QtWidgets
 
 from viewer.data.series import Floats
 from viewer.qt import theme
+from viewer.source import Source
 from viewer.window.plots.plot import Plot
-from viewer.window.source import Source
 
 GAP = 14  # pixels between the pointer and the values
 MOST_VALUES = 12  # most values at the cursor: those nearest to the pointer

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from viewer.data.series import row_at
-from viewer.window.source import Source
+from viewer.source import Source
 from viewer.window.timeline.timeline import Timeline
 
 

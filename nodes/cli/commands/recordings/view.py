@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from nodes.cli.progress import ProgressBar
-from nodes.cli.terminal import Domain, InputError, print_line, require_recording, warn
+from nodes.cli.terminal import Domain, InputError, print_line, require_recording, until_stopped, warn
 from nodes.framework.client import Client
 from viewer.film import Film, parse_size
+from viewer.request import Request
 
+HOST, PORT = "127.0.0.1", 8000  # of the browser view
 FILMING = ("--from", "--to", "--speed", "--fps", "--size")
 
 
@@ -70,9 +74,27 @@ def view(
     ] = None,
     layout: Annotated[Path | None, typer.Option("--layout", help="A saved layout to show.", show_default=False)] = None,
     plane: Annotated[str, typer.Option("--plane", help="Viewing plane: auto, xy, xz, yz or space.")] = "auto",
+    web: Annotated[bool, typer.Option("--web", help="Serve a page to browsers until Ctrl-C.")] = False,
+    host: Annotated[
+        str | None,
+        typer.Option("--host", help="Address on which browsers connect to --web.", show_default=HOST),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="Port of --web; 0 for a free one.", show_default=str(PORT)),
+    ] = None,
     domain: Domain = None,
 ) -> None:
     """Show plots and a picture of the bodies, live or from recordings; or write a picture or a film."""
+    if web:
+        refused = {"--png": png, "--mp4": mp4, "--gif": gif, "--layout": layout, "a second file": (files or [])[1:]}
+        if given := [name for name, value in refused.items() if value]:
+            raise InputError(f"--web shows one run in browsers, without {given[0]}; leave one of the two out")
+        return _serve(
+            files[0] if files else None, host or HOST, PORT if port is None else port, run, plot, plane, colors, domain
+        )
+    if host is not None or port is not None:
+        raise InputError(f"{'--host' if host is not None else '--port'} is an option of --web; add --web")
     film = _film(mp4, gif, files or [], png, dict(zip(FILMING, (start, end, speed, fps, size), strict=True)))
     file, others = (files[0], files[1:]) if files else (None, [])
     for each in files or ():
@@ -118,6 +140,36 @@ def view(
         raise typer.Exit(code)
     if png is not None or film is not None:
         print_line(f"wrote {png or (film and film.path)}")
+
+
+def _serve(
+    file: Path | None,
+    host: str,
+    port: int,
+    run: int | None,
+    plot: list[str] | None,
+    plane: str,
+    colors: str | None,
+    domain: int | None,
+) -> None:
+    """Serve the browser view until Ctrl-C."""
+    if file is not None:
+        require_recording(file)
+    if find_spec("viser") is None:
+        raise InputError("--web needs viser; install it with pip install 'armswing[web]'")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # arrays are small, and idle threads would use a core
+    from viewer.web.view import serve
+
+    request = Request(None if file is None else str(file), domain, plot or (), plane, run)
+    try:
+        with until_stopped() as stop:
+            serve(request, host, port, colors, stop, lambda address: print_line(f"open {address}"), warn)
+    except OSError as error:
+        raise InputError(
+            f"--host {host} --port {port}: {error.strerror or error}; choose another address or port"
+        ) from None
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _film(

@@ -1,0 +1,185 @@
+"""Plots of the browser view: curves on one time axis, with the time that the scene shows."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from viewer import palette
+from viewer.curves import Styled, common_name, styled
+from viewer.data.series import Floats
+from viewer.data.signals import Signals
+from viewer.layout import Curve, PlotSpec
+from viewer.panels import choose_fields, default_plots
+
+BINS = 400  # intervals of the time axis, of each of which the smallest and the largest value are drawn
+LIVE_BINS = 200
+LIVE_S = 20.0  # time that the plots of a live run show, s
+HEIGHT = 190  # of a plot, pixels
+MOST_NAMED = 8  # curves of a plot whose values the pointer shows
+NOW = "now"
+
+
+class WebPlots:
+    """The plots of one run in all browsers.
+
+    fields  names of the fields to plot; empty for the default fields
+    """
+
+    def __init__(self, gui: Any, tab: Any, fields: Sequence[str], is_live: bool) -> None:
+        self._gui, self._tab, self._fields, self._is_live = gui, tab, fields, is_live
+        self._specs: tuple[PlotSpec, ...] = ()
+        self._shown: list[tuple[PlotSpec, list[Styled], Any]] = []
+        self._handles: list[Any] = []
+        self._added: list[PlotSpec] = []
+
+    def choose(self, signals: Signals) -> None:
+        """Make the plots that this robot has, unless they are there."""
+        fields = choose_fields(self._fields, signals)
+        found, _ = default_plots(fields, signals, keep_empty=bool(self._fields), is_live=self._is_live)
+        specs = (*found, *self._added)
+        if specs == self._specs:
+            return
+        self._specs = specs
+        for handle in self._handles:
+            handle.remove()
+        self._handles, self._shown = [], []
+        with self._tab:
+            for spec in specs:
+                self._add(spec, signals)
+
+    def add(self, signals: Signals, topic: str, kind: str) -> None:
+        """Add a plot of the fields of one kind of a topic, such as `position` of `charmie/state`."""
+        names = [each for each in signals.store.fields(topic) if each.partition(".")[0] == kind]
+        if names:
+            spec = PlotSpec(tuple(Curve(topic, name) for name in names), f"{topic} {kind}")
+            if spec not in self._added:
+                self._added.append(spec)
+                self.choose(signals)
+
+    def show(self, signals: Signals, now: float) -> None:
+        """Draw the curves; `now` is the time that the scene shows, s."""
+        times = signals.times
+        if not len(times):
+            return
+        end = min(float(times[-1]), signals.sane_until)
+        start = max(float(times[0]), end - LIVE_S) if self._is_live else float(times[0])
+        for spec, curves, handle in self._shown:
+            columns = [signals.store.column(each.curve.topic, each.curve.field) for each in curves]
+            x, values = sampled(columns, start, end, LIVE_BINS if self._is_live else BINS)
+            if spec.log:
+                with np.errstate(invalid="ignore"):
+                    values = [np.where(np.abs(each) > 0.0, np.abs(each), np.nan) for each in values]
+            if not self._is_live:
+                values.append(marked(x, values, now))
+            handle.data = (x, *values)
+
+    def mark(self, now: float) -> None:
+        """Mark the time `now`, s, in the plots of a recording."""
+        for _, _, handle in self._shown:
+            x, *values, _ = handle.data
+            handle.data = (x, *values, marked(x, values, now))
+
+    def _add(self, spec: PlotSpec, signals: Signals) -> None:
+        curves = styled(spec.curves, signals.description)
+        series: list[dict[str, Any]] = [{"label": "t"}]
+        for each in curves:
+            color, dash = palette.curve_color(each.place), palette.curve_dash(each.place)[1]
+            line: dict[str, Any] = {"label": each.name, "stroke": color, "width": 1.5, "points": {"show": False}}
+            if each.is_reference:
+                line |= {"stroke": palette.INK, "width": 1.0, "dash": (2, 4)}
+            elif dash:
+                line["dash"] = tuple(2.0 * part for part in dash)
+            series.append(line)
+        if not self._is_live:
+            series.append({"label": NOW, "stroke": palette.ALARM, "width": 1.0, "points": {"show": False}})
+        is_long = len(curves) > MOST_NAMED
+        axis = {"stroke": palette.INK, "grid": {"stroke": palette.FAINT, "width": 1}, "size": 46}
+        empty = tuple(np.zeros(2) if k else np.array([0.0, 1.0]) for k in range(len(series)))
+        handle = self._gui.add_uplot(
+            empty,
+            tuple(series),
+            title=titled(spec),
+            scales={"x": {"time": False}, "y": {"distr": 3} if spec.log else {}},
+            axes=({**axis, "size": 28}, axis),
+            legend={"show": not is_long, "live": True},
+            cursor={"drag": {"x": True, "y": False}, "sync": {"key": "armswing"}},
+            height=HEIGHT,
+        )
+        self._handles.append(handle)
+        self._shown.append((spec, curves, handle))
+        if is_long:
+            self._handles.append(self._gui.add_html(legend(curves)))
+
+
+def titled(spec: PlotSpec) -> str:
+    """Title of a plot with its unit."""
+    words = ", ".join(f"{place} {word}" for place, word in enumerate(spec.words))
+    unit = words or spec.unit
+    return (spec.title or common_name(spec.curves)) + (f"  [{unit}]" if unit else "")
+
+
+def legend(curves: Sequence[Styled]) -> str:
+    """Names of many curves in their colours, as HTML."""
+    parts = [
+        f"<span style='white-space:nowrap;margin-right:.8em'><b style='color:{palette.curve_color(each.place)}'>"
+        f"{palette.curve_dash(each.place)[0]}</b> {html.escape(each.name)}</span>"
+        for each in curves
+        if not each.is_reference
+    ]
+    return f"<div style='font-size:11px;line-height:1.35;color:{palette.INK};padding:0 .6em'>{' '.join(parts)}</div>"
+
+
+def sampled(
+    columns: Sequence[tuple[Floats, Floats] | None], start: float, end: float, bins: int
+) -> tuple[Floats, list[Floats]]:
+    """(times, values of each column at these times) that draw the same lines as the columns between two times, s.
+
+    Each of `bins` intervals has two times. Of a column with more values in an interval, the smallest and the largest
+    are there in their order; where it has none, its line is interpolated. Columns with few values at common times are
+    returned as they are.
+    """
+    parts = []
+    for column in columns:
+        times, values = column if column is not None else (np.zeros(0), np.zeros(0))
+        first, last = np.searchsorted(times, start), np.searchsorted(times, end, side="right")
+        parts.append((times[first:last], values[first:last]))
+    longest = max((times for times, _ in parts), key=len, default=np.zeros(0))
+    if len(longest) <= 2 * bins and all(np.array_equal(times, longest) for times, _ in parts):
+        return longest.copy(), [values.copy() for _, values in parts]
+    edges = np.linspace(start, end, bins + 1)
+    width = edges[1] - edges[0]
+    x = np.stack([edges[:-1] + 0.25 * width, edges[:-1] + 0.75 * width], axis=1).ravel()
+    return x, [_binned(times, values, edges, x) for times, values in parts]
+
+
+def _binned(times: Floats, values: Floats, edges: Floats, x: Floats) -> Floats:
+    if not len(times):
+        return np.full(len(x), math.nan)
+    found = np.interp(x, times, values, left=math.nan, right=math.nan)
+    starts = np.searchsorted(times, edges[:-1])
+    counts = np.diff(np.append(starts, len(times)))
+    bins = np.flatnonzero(counts)
+    low, high = (each.reduceat(values, starts[bins]) for each in (np.minimum, np.maximum))
+    first, last = values[starts[bins]], values[starts[bins] + counts[bins] - 1]
+    is_full = counts[bins] > 1
+    full, single = bins[is_full], bins[~is_full]
+    found[2 * full] = np.where(first <= last, low, high)[is_full]
+    found[2 * full + 1] = np.where(first <= last, high, low)[is_full]
+    late = times[starts[single]] > 0.5 * (edges[single] + edges[single + 1])
+    found[2 * single + late] = values[starts[single]]
+    return found
+
+
+def marked(x: Floats, values: Sequence[Floats], now: float) -> Floats:
+    """A curve that is a vertical line at the time `now`, from the smallest to the largest of the values."""
+    line = np.full(len(x), math.nan)
+    finite = np.concatenate([each[np.isfinite(each)] for each in values]) if values else np.zeros(0)
+    if len(finite) and len(x) > 1:
+        place = min(max(int(np.searchsorted(x, now, side="right")) - 1, 0), len(x) - 2)
+        line[place], line[place + 1] = finite.min(), finite.max()
+    return line
