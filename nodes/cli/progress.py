@@ -19,6 +19,8 @@ COUNTED = {
     "searching": "iterations",
     "refining": "iterations",
     "rehearsing": "runs",
+    "exporting": "messages",
+    "importing": "messages",
 }
 
 

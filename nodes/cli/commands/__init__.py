@@ -27,7 +27,7 @@ MODULES = {
     "play": "recordings.files",
     "import": "recordings.importing",
     "info": "recordings.files",
-    "export": "recordings.files",
+    "export": "recordings.exporting",
     "compare": "recordings.comparing",
     "replay": "recordings.replaying",
     "view": "recordings.view",
@@ -56,7 +56,7 @@ SUMMARIES = {
     "import": "Write a log of another program as a recording, with measured states and applied commands of a robot.",
     "info": "Show runs, topics, message counts, rates, duration and parameters of a recording.",
     "export": (
-        "Write a recording as CSV, one file per topic, or as a file for Rerun or Foxglove; "
+        "Write a recording as CSV, as a file for Rerun or Foxglove, or as a bag of ROS 2; "
         "or write the C client library."
     ),
     "compare": (

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from mcap.writer import CompressionType, Writer
 
@@ -46,6 +46,7 @@ from nodes.framework.recording.sidecar import encode_sidecar
 METADATA_NAME = "armswing"
 MAX_CHUNK_BYTES = 4 << 20
 MAX_BACKLOG_BYTES = 64 << 20
+Payload = bytes  # a message as JSON
 _COMPRESSIONS = {"none": CompressionType.NONE, "lz4": CompressionType.LZ4, "zstd": CompressionType.ZSTD}
 
 
@@ -159,6 +160,13 @@ class Missing:
             self.add(other.end_s, 0)
 
 
+class JsonSchema(NamedTuple):
+    """JSON Schema of a message type: name of the type, and text of the schema; both are empty if there is none."""
+
+    name: str
+    text: bytes
+
+
 class RecordingWriter:
     """Writes messages of any topic to one file.
 
@@ -202,8 +210,8 @@ class RecordingWriter:
         self._sync_due = time.monotonic() + (sync_s or 0.0)
         self._is_folder_synced = False  # whether a power cut leaves the file's name
         self.sync_failure = ""
-        self._channels: dict[tuple[str, type[Message]], ChannelCheck] = {}
-        self._schemas: dict[tuple[str, bytes], int] = {}
+        self._channels: dict[tuple[str, type[Message] | JsonSchema], ChannelCheck] = {}
+        self._schemas: dict[JsonSchema, int] = {}
         self._target = Path(os.path.realpath(path))  # of a symbolic link the target is replaced, not the link
         self._all, self._dropped, self._has_dropped = Missing(), Missing(), False
         self._messages_before = 0  # messages before the chunk in progress
@@ -320,25 +328,39 @@ class RecordingWriter:
         """
         if not 0.0 <= log_time_s <= LATEST_S:
             raise ValueError(f"{topic}: time {log_time_s} s cannot be recorded; it must be in 0 .. {LATEST_S:g} s")
-        log_time = round(log_time_s * 1e9)
-        file = self._open_file()
         channel = self._channel(topic, message)
-        if file.backlog > MAX_BACKLOG_BYTES:
-            try:
-                file.hand_over()
-            except OSError:
-                self._drop(channel, log_time_s)
-                raise
-        if self._chunk_ns is not None and (chunk := log_time // self._chunk_ns) != self._chunk:
-            self._chunk, first = chunk, self._chunk < 0
-            failure = None if first else self._try_flush()
-        else:
-            failure = None
+        failure = self._begin_message(channel, round(log_time_s * 1e9))
         try:
             data = encode_json(message)
         except (TypeError, ValueError, RecursionError) as error:
             self._drop(channel, log_time_s)
             raise ValueError(f"{topic}: a message cannot be recorded as JSON: {error}") from None
+        self._add(channel, round(log_time_s * 1e9), data, failure)
+
+    def copy(self, topic: str, schema: JsonSchema, payload: Payload, log_time_ns: int) -> None:
+        """Add a message of another recording, unchanged: its JSON `payload`. Raises OSError as `write` does."""
+        channel = self._channel_of(topic, schema)
+        self._add(channel, log_time_ns, payload, self._begin_message(channel, log_time_ns))
+
+    def _begin_message(self, channel: ChannelCheck, log_time: int) -> OSError | None:
+        """Make room for a message, and end the chunk where the message belongs to the next one.
+
+        Returns the error of the flush at the end of the chunk. Raises OSError if there is no room; the message is then
+        dropped.
+        """
+        file = self._open_file()
+        if file.backlog > MAX_BACKLOG_BYTES:
+            try:
+                file.hand_over()
+            except OSError:
+                self._drop(channel, log_time / 1e9)
+                raise
+        if self._chunk_ns is not None and (chunk := log_time // self._chunk_ns) != self._chunk:
+            self._chunk, first = chunk, self._chunk < 0
+            return None if first else self._try_flush()
+        return None
+
+    def _add(self, channel: ChannelCheck, log_time: int, data: Payload, failure: OSError | None) -> None:
         self._writer.add_message(
             channel_id=channel.id,
             log_time=log_time,
@@ -485,12 +507,21 @@ class RecordingWriter:
         kind = type(message)
         channel = self._channels.get((topic, kind))
         if channel is None:
-            name, schema = schema_name(kind), schema_of(message)
-            if (name, schema) not in self._schemas:
-                self._schemas[name, schema] = self._writer.register_schema(name, "jsonschema", schema)
-            number = self._writer.register_channel(topic, "json", self._schemas[name, schema], COUNTED)
-            channel = self._channels[(topic, kind)] = ChannelCheck(number, topic, name)
+            schema = JsonSchema(schema_name(kind), schema_of(message))
+            channel = self._channels[topic, kind] = self._register(topic, schema)
         return channel
+
+    def _channel_of(self, topic: str, schema: JsonSchema) -> ChannelCheck:
+        channel = self._channels.get((topic, schema))
+        if channel is None:
+            channel = self._channels[topic, schema] = self._register(topic, schema)
+        return channel
+
+    def _register(self, topic: str, schema: JsonSchema) -> ChannelCheck:
+        number = self._schemas.get(schema, 0)  # 0: no schema
+        if not number and any(schema):
+            number = self._schemas[schema] = self._writer.register_schema(schema.name, "jsonschema", schema.text)
+        return ChannelCheck(self._writer.register_channel(topic, "json", number, COUNTED), topic, schema.name)
 
     def _write_sidecar(self, **more: Any) -> None:
         if self._sidecar is None:

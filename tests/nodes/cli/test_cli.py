@@ -84,6 +84,7 @@ def test_the_commands_are_those_of_the_design() -> None:
             "new controller",
             "bridge plotjuggler",
             "bridge foxglove",
+            "bridge ros2",
             "robot equations",
         ),
         *(

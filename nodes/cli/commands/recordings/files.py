@@ -1,4 +1,4 @@
-"""`armswing record`, `play`, `info` and `export`: writes, replays, describes and converts recordings."""
+"""`armswing record`, `play` and `info`: writes, replays and describes recordings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.commands.setup.client_library import FOLDER, write_client
 from nodes.cli.terminal import (
     AsJson,
     Domain,
@@ -31,20 +30,13 @@ PLAYING_PERIOD_S = 0.2
 MOST_EVENTS = 20  # most events of one kind that are listed
 
 File = Annotated[Path, typer.Argument(help="A recording (.mcap).", show_default=False)]
-RunNumber = Annotated[
-    int | None,
-    typer.Option(
-        "--run", min=1, help="Number of the run in the recording, as `armswing info` shows it.", show_default=False
-    ),
-]
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the commands `record`, `play`, `info` and `export`."""
+    """Add the commands `record`, `play` and `info`."""
     app.command(epilog="Example: armswing record -o run.mcap")(record)
     app.command(epilog="Example: armswing play demo.mcap --speed 2")(play)
     app.command(epilog="Example: armswing info demo.mcap")(info)
-    app.command(epilog="Example: armswing export demo.mcap --csv tables")(export)
 
 
 def record(
@@ -137,95 +129,6 @@ def info(file: File, as_json: AsJson = False) -> None:
         print_json(found)
     else:
         _print(found)
-
-
-def export(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="RECORDING|client", help="A recording (.mcap), or the word client.", show_default=False),
-    ],
-    csv: Annotated[Path | None, typer.Option(help="Folder for one CSV file per topic.", show_default=False)] = None,
-    rerun: Annotated[Path | None, typer.Option(help="File for Rerun (.rrd).", show_default=False)] = None,
-    foxglove: Annotated[
-        Path | None, typer.Option(help="File for Foxglove with scene and transforms (.mcap).", show_default=False)
-    ] = None,
-    run: RunNumber = None,
-    as_json: AsJson = False,
-    lang: Annotated[
-        str | None, typer.Option(help="With client: language of the client library; only c.", show_default=False)
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="With client: folder for its files.", show_default=FOLDER)
-    ] = None,
-) -> None:
-    """Write a recording as CSV, one file per topic, or as a file for Rerun or Foxglove; or write the C client library.
-
-    CSV files contain all runs of the recording one after the other, or only the run that --run selects. A file for
-    Rerun contains one run, a file for Foxglove all runs. "client --lang c" writes the client library for nodes in C99,
-    with an example controller and a Makefile.
-    """
-    if str(file) == "client" and (lang, csv, rerun, foxglove) == (None, None, None, None):
-        raise InputError("export client: name the language of the client library with --lang c")
-    if lang is not None or output is not None:
-        if str(file) != "client" or lang is None:
-            raise InputError(
-                f"export {file}: --lang and --output work only with 'client', as in 'armswing export client --lang c'"
-            )
-        write_client(lang, output or Path(FOLDER))
-        return
-    # messages: 0.01 s of each help page
-    from nodes.framework.recording.integrity.holes import inner
-    from nodes.framework.recording.reader import read_recording
-
-    if csv is None and rerun is None and foxglove is None:
-        raise InputError("name what to write: --csv FOLDER, --rerun FILE or --foxglove FILE")
-    require_recording(file)
-    if csv is not None and csv.exists() and not csv.is_dir():
-        raise InputError(f"--csv {str(csv)!r} is a file; expected a folder")
-    for option, target in (("--rerun", rerun), ("--foxglove", foxglove)):
-        _require_new_file(option, target, file)
-    recording = read_recording(file, run=run)
-    if rerun is not None and recording.run is None and len(recording.runs) > 1:
-        count = len(recording.runs)
-        raise InputError(f"{str(file)!r} has {count} runs that overlap in time; choose one with --run 1 .. {count}")
-    if foxglove is not None and run is not None:
-        raise InputError("--foxglove always writes all runs of the recording; leave --run out")
-    written = []
-    if csv is not None:
-        from nodes.framework.recording.csv import export_csv
-
-        written += export_csv(recording, csv)
-    if rerun is not None:
-        from nodes.framework.bridges.rerun_file import export_rerun
-
-        export_rerun(recording, rerun)
-        written.append(rerun)
-    if foxglove is not None:
-        from nodes.framework.bridges.foxglove_file import export_foxglove
-
-        export_foxglove(file, foxglove)
-        written.append(foxglove)
-    if as_json:
-        print_json([str(path) for path in written])
-    else:
-        for path in written:
-            print_line(f"wrote {path}")
-        if csv is not None and recording.run is None and len(recording.runs) > 1:
-            print_line(
-                f"{len(recording.runs)} runs one after the other, time decreases between them; --run N writes one"
-            )
-    if inner(recording.holes):  # the reader's warning lists them
-        raise typer.Exit(1)
-
-
-def _require_new_file(option: str, target: Path | None, source: Path) -> None:
-    """Raise InputError if `target` cannot be a file, or is the recording `source` itself."""
-    if target is None:
-        return
-    if target.is_dir() or not target.absolute().parent.is_dir():
-        raise InputError(f"{option} {str(target)!r}: expected the path of a file in a folder that exists")
-    if target.exists() and target.samefile(source):
-        raise InputError(f"{option} {str(target)!r} is the recording itself; choose another file")
 
 
 def _robot_of(file: Path) -> str:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nodes.cli.terminal import AsJson, InputError, print_json, print_line, working
+from nodes.cli.progress import ProgressBar, interruptible
+from nodes.cli.terminal import AsJson, InputError, print_json, print_line, warn, working
 from nodes.framework.recording.integrity.search import is_replaceable
 from nodes.framework.recording.new_file import write_file
 
@@ -49,11 +50,15 @@ def import_(
     """Write a log of another program as a recording, with measured states and applied commands of a robot.
 
     `armswing hil report` and all commands for recordings read the result. A table of columns names the log's columns,
-    their units, gears and motor constants; --guess writes a first one.
+    their units, gears and motor constants; --guess writes a first one. A bag of `armswing export --rosbag2` needs none:
+    it becomes the recording that was exported.
     """
     from nodes.hil.logs.files import read_tables
     from nodes.hil.logs.tables import LogError
 
+    if columns is None and guess is None and _is_bag_of_armswing(log):
+        _restore(log[0], output, force, as_json)
+        return
     if (columns is None) == (guess is None):
         raise InputError("give --columns FILE.toml, or --guess ROBOT to write a first one")
     suffix = ".mcap" if guess is None else ".toml"
@@ -71,6 +76,42 @@ def import_(
         raise InputError(str(error)) from None
     except OSError as error:
         raise InputError(f"--output {str(target)!r} cannot be written: {error.strerror}") from None
+
+
+def _is_bag_of_armswing(log: list[Path]) -> bool:
+    """Whether the log is one bag that `armswing export --rosbag2` has written."""
+    if len(log) != 1 or not (log[0].is_dir() or log[0].suffix in (".mcap", ".db3")):
+        return False
+    from nodes.framework.bridges.rosbag2.restore import BagError, has_archive
+
+    try:
+        return has_archive(log[0])
+    except BagError:
+        if log[0].is_dir():
+            raise
+        return False
+
+
+def _restore(bag: Path, output: Path | None, force: bool, as_json: bool) -> None:
+    """Write the recording that a bag contains."""
+    from nodes.framework.bridges.rosbag2.restore import restore
+
+    target = Path(f"{bag.resolve().stem}.mcap") if output is None else output
+    _require_new(target, ".mcap", force)
+    if target.exists() and target.samefile(bag):
+        raise InputError(f"--output {str(target)!r} is the bag itself; name another file")
+    with interruptible() as go_on, ProgressBar(go_on) as bar:
+        found = restore(bag, target, lambda done, of: bar.show("importing", done, of))
+    if as_json:
+        print_json({"file": str(target), "messages": found.messages, "missing": found.missing})
+    else:
+        print_line(f"wrote {target}: {found.messages} messages")
+    if found.missing:
+        warn(f"{found.missing} messages of the exported recording are not in the bag, and are missing")
+    if found.damage:
+        warn(f"the exported recording was damaged: {found.damage}")
+    if found.missing or found.damage:
+        raise typer.Exit(1)
 
 
 def _require_new(target: Path, suffix: str, force: bool) -> None:

@@ -122,7 +122,7 @@ def overlapping(file: Path) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (lambda file: [file], "name what to write: --csv FOLDER, --rerun FILE or --foxglove FILE"),
+        (lambda file: [file], "name what to write: --csv FOLDER, --rerun FILE, --foxglove FILE or --rosbag2"),
         (lambda file: [file, "--rerun", file], "is the recording itself; choose another file"),
         (lambda file: [file, "--rerun", file.parent], "expected the path of a file in a folder that exists"),
         (lambda file: [file, "--foxglove", file.parent / "no" / "x.mcap"], "in a folder that exists"),
