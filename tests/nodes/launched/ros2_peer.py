@@ -169,6 +169,12 @@ class Peer:
         """Declare a token."""
         self.kept.append(self.zenoh.liveliness().declare_token(key))
 
+    def do_offer(self, name: str, kind: str) -> None:
+        """Declare the token of a publisher."""
+        key = self.topic_key(name, kind).split("/")
+        mangled = "%".join(["", *name.strip("/").split("/")])
+        self.do_token(f"@ros2_lv/0/{self.zenoh.zid()}/0/1/MP/%/%/peer/{mangled}/{key[-2]}/{key[-1]}/::,7:,:,:,,")
+
     def put(self, key: str, payload: bytes, count: int = 1) -> None:
         """Publish with our attachment."""
         publisher = self.zenoh.declare_publisher(key, congestion_control=zenoh.CongestionControl.BLOCK)
@@ -234,6 +240,7 @@ class Peer:
             publisher.put(bytes(self.store.serialize_cdr(message, kind)), attachment=self.attachment())
 
         assert states is not None
+        self.do_offer(command, kind)
         self.kept.append(self.zenoh.declare_subscriber(self.topic_key(f"/{robot}/joint_states", kind), take))
 
     def do_balanced(self) -> dict[str, float]:

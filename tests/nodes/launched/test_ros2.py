@@ -243,7 +243,9 @@ def test_parameters_of_nodes_are_parameters_of_ros(graph: Graph, until: Callable
     assert (described["type"], described["description"]) == (3, "N m s")
 
 
-def test_a_peer_holds_the_pendulum_upright(ground: Any, until: Callable[..., None]) -> None:
+@pytest.fixture(scope="module")
+def gains() -> list[float]:
+    """Feedback of arm, pendulum and their velocities that holds the pendulum upright."""
     from scipy.linalg import solve_continuous_are
 
     from armswing import assemble, build, linearize, operating_point
@@ -253,7 +255,11 @@ def test_a_peer_holds_the_pendulum_upright(ground: Any, until: Callable[..., Non
     linear = linearize(system, (point.q, point.v), point.u)
     weights = np.array([[1e4]])
     riccati = solve_continuous_are(linear.A, linear.B, np.diag([10.0, 10.0, 0.1, 0.1]), weights)
-    gains = np.linalg.solve(weights, linear.B.T @ riccati)[0].tolist()
+    found: list[float] = np.linalg.solve(weights, linear.B.T @ riccati)[0].tolist()
+    return found
+
+
+def test_a_peer_holds_the_pendulum_upright(ground: Any, until: Callable[..., None], gains: list[float]) -> None:
     graph = Graph(ground, start_deg=179.9)
     try:
         until(lambda: has(graph, f"{ROBOT}/joint_command"))
@@ -380,3 +386,61 @@ def test_with_listen_the_bridge_is_the_router(ground: Any, until: Callable[..., 
     peer.close()
     bridge.send_signal(signal.SIGINT)
     assert bridge.wait(timeout=30.0) == 0
+
+
+LOCKSTEP = """
+duration_s = {duration_s}
+[sim]
+robot = "rotary_pendulum"
+parameters = {{ start_deg = 175.0, torque_limit = 0.05 }}
+mode = "lockstep"
+step_ms = 2.0
+watchdog_ms = 0
+deadline_ms = {deadline_ms}
+[[nodes]]
+name = "controller"
+run = "nodes/ros2_controller.py:Ros2Controller"
+params = {{ router = "{router}" }}
+[[nodes]]
+name = "recorder"
+run = "nodes/recorder.py:Recorder"
+params = {{ file = "{file}" }}
+"""
+
+
+def test_in_lockstep_each_step_waits_for_the_peer_and_two_runs_are_equal(ground: Any, gains: list[float]) -> None:
+    from nodes.framework.recording.reader import read_recording
+
+    router = Router()
+    plan, file = ground.folder / "lockstep.toml", ground.folder / "x.mcap"
+    values = {"router": router.address, "file": file.name, "duration_s": 0.6, "deadline_ms": 20_000}
+    plan.write_text(LOCKSTEP.format(**values))
+    recorded = []
+    for _ in range(2):
+        launch = ground.start("launch", plan)
+        peer = Peer(router.address)
+        peer("balance", robot="rotary_pendulum", gains=gains)
+        out, err = launch.communicate(timeout=60.0)
+        peer.close()
+        assert launch.returncode == 0, (out, err)
+        recorded.append(file.read_bytes())
+        state = read_recording(file)["rotary_pendulum/state"]
+        assert abs(state["position"][-1, 1] - np.pi) < abs(state["position"][0, 1] - np.pi)
+        file.unlink()
+    router.end()
+    assert recorded[0] == recorded[1]
+
+
+def test_in_lockstep_a_controller_that_sends_nothing_ends_the_run_at_the_deadline(ground: Any) -> None:
+    router = Router()
+    plan = ground.folder / "lockstep.toml"
+    values = {"router": router.address, "file": "x.mcap", "duration_s": 1.0, "deadline_ms": 500}
+    plan.write_text(LOCKSTEP.format(**values))
+    launch = ground.start("launch", plan)
+    peer = Peer(router.address)
+    peer("offer", name=f"{ROBOT}/joint_command", kind=JOINT_STATE)
+    out, err = launch.communicate(timeout=60.0)
+    peer.close()
+    router.end()
+    assert launch.returncode != 0
+    assert "no command on /rotary_pendulum/joint_command with the stamp 0.000000000 s arrived within 0.4 s" in out + err
