@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from nodes.framework.messages import Description
-from viewer.layout import Curve
+from viewer.layout import Curve, PlotSpec
 
 REFERENCE = " (reference)"  # end of the name of a reference's curve
 OF_JOINTS = ("position", "velocity", "effort", "acceleration")
@@ -94,3 +94,10 @@ def common_name(curves: Sequence[Curve]) -> str:
     """
     kinds = list(dict.fromkeys(curve.field.partition(".")[0] for curve in curves))
     return " and ".join(kinds[:2]).capitalize() if kinds else ""
+
+
+def titled(spec: PlotSpec) -> str:
+    """Title of a plot with its unit."""
+    words = ", ".join(f"{place} {word}" for place, word in enumerate(spec.words))
+    unit = words or spec.unit
+    return (spec.title or common_name(spec.curves)) + (f"  [{unit}]" if unit else "")

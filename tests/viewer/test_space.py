@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 pytest.importorskip("viser", reason="viser is not installed: pip install 'armswing[web]'")
 
 from nodes.framework.messages import Shape
+from viewer.data.series import sampled
 from viewer.scene.space import helix, joined, surface
-from viewer.web.plots import marked, sampled
+from viewer.web.plots import marked
 
 TURNED = [math.cos(0.3), 0.0, math.sin(0.3), 0.0]
 

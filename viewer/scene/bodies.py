@@ -143,7 +143,7 @@ class Skeleton:
         """
         p = rows[:, : 3 * self.bodies].reshape(len(rows), self.bodies, 3)
         R = rotation(rows[:, 3 * self.bodies :].reshape(len(rows), self.bodies, 4))
-        return p + np.einsum("nbij,bj->nbi", R, self._tip_points)
+        return p + np.einsum("nbij,bj->nbi", R, self.tip_points)
 
     def front(self, rows: Floats) -> Floats:
         """Vector (3,) that points in the direction in which the robot reaches, in world axes.
@@ -190,7 +190,8 @@ class Skeleton:
         return np.concatenate([spots - pad, spots + pad]).reshape(-1, 3)
 
     @cached_property
-    def _tip_points(self) -> Floats:
+    def tip_points(self) -> Floats:
+        """Position (bodies, 3), m, of the tip of each body in the body's frame; see `tips`."""
         tips = np.zeros((self.bodies, 3))
         for part in self._parts:
             if part.kind == "spoke":

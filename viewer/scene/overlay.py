@@ -109,6 +109,11 @@ class SceneOverlay:
             found.append(Outline(-1, palette.SPRING, corners, float(ends[:, 2].mean()), False, width=1.6))
         return found
 
+    @property
+    def spring_places(self) -> list[tuple[int, Floats, int, Floats]]:
+        """(body, point (3,), m, in its frame, body, point) of each spring; the body is -1 for the ground."""
+        return [(a.body, a.point, b.body, b.point) for a, b in self._springs]
+
     def spring_ends(self, p_WB: Floats, R_WB: Floats) -> list[Floats]:
         """Ends (2, 3), m, of each spring."""
         return [np.stack([a.of(p_WB, R_WB), b.of(p_WB, R_WB)]) for a, b in self._springs]

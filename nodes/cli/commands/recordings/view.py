@@ -83,11 +83,25 @@ def view(
         int | None,
         typer.Option("--port", min=0, max=65535, help="Port of --web; 0 for a free one.", show_default=str(PORT)),
     ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--html", help="Write one page of a recording and end.", show_default=False)
+    ] = None,
     domain: Domain = None,
 ) -> None:
-    """Show plots and a picture of the bodies, live or from recordings; or write a picture or a film."""
+    """Show plots and a picture of the bodies, live or from recordings; or write a picture, a film or a page."""
+    if page is not None:
+        refused: dict[str, object] = {"--web": web, "--png": png, "--mp4": mp4, "--gif": gif, "--layout": layout}
+        if given := [name for name, value in refused.items() if value]:
+            raise InputError(f"--html writes one file, without {given[0]}; leave one of the two out")
+        return _write_page(page, files or [], run, plot, plane, colors)
     if web:
-        refused = {"--png": png, "--mp4": mp4, "--gif": gif, "--layout": layout, "a second file": (files or [])[1:]}
+        refused = {
+            "--png": png,
+            "--mp4": mp4,
+            "--gif": gif,
+            "--layout": layout,
+            "a second file": bool((files or [])[1:]),
+        }
         if given := [name for name, value in refused.items() if value]:
             raise InputError(f"--web shows one run in browsers, without {given[0]}; leave one of the two out")
         return _serve(
@@ -140,6 +154,29 @@ def view(
         raise typer.Exit(code)
     if png is not None or film is not None:
         print_line(f"wrote {png or (film and film.path)}")
+
+
+def _write_page(
+    path: Path, files: list[Path], run: int | None, plot: list[str] | None, plane: str, colors: str | None
+) -> None:
+    """Write one page of a recording."""
+    if len(files) != 1:
+        raise InputError(f"--html makes a page of one recording, and {len(files)} are named; name one")
+    require_recording(files[0])
+    if path.suffix.lower() != ".html":
+        raise InputError(
+            f"--html {str(path)!r}: the file name must end in .html; write {str(path.with_suffix('.html'))!r}"
+        )
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"--html {str(path)!r}: there is no folder {str(path.absolute().parent)!r}; create it first")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # arrays are small, and idle threads would use a core
+    from viewer.page.export import write_page
+
+    try:
+        write_page(Request(str(files[0]), None, plot or (), plane, run), str(path), colors)
+    except (ValueError, OSError) as error:
+        raise InputError(str(error)) from error
+    print_line(f"wrote {path} ({1e-6 * path.stat().st_size:.1f} MB)")
 
 
 def _serve(
