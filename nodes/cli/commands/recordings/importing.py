@@ -75,7 +75,11 @@ def import_(
     except LogError as error:
         raise InputError(str(error)) from None
     except OSError as error:
-        raise InputError(f"--output {str(target)!r} cannot be written: {error.strerror}") from None
+        raise _not_written(target, error) from None
+
+
+def _not_written(target: Path, error: OSError) -> InputError:
+    return InputError(f"--output {str(target)!r} cannot be written: {error.strerror}")
 
 
 def _is_bag_of_armswing(log: list[Path]) -> bool:
@@ -100,8 +104,11 @@ def _restore(bag: Path, output: Path | None, force: bool, as_json: bool) -> None
     _require_new(target, ".mcap", force)
     if target.exists() and target.samefile(bag):
         raise InputError(f"--output {str(target)!r} is the bag itself; name another file")
-    with interruptible() as go_on, ProgressBar(go_on) as bar:
-        found = restore(bag, target, lambda done, of: bar.show("importing", done, of))
+    try:
+        with interruptible() as go_on, ProgressBar(go_on) as bar:
+            found = restore(bag, target, lambda done, of: bar.show("importing", done, of))
+    except OSError as error:
+        raise _not_written(target, error) from None
     if as_json:
         print_json({"file": str(target), "messages": found.messages, "missing": found.missing})
     else:

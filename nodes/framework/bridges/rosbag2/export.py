@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sqlite3
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import apsw
 import msgspec
 from mcap.exceptions import McapError
 from mcap.reader import make_reader
@@ -88,8 +88,8 @@ def export_rosbag2(
             if replace and (part / ".before").exists():
                 (part / ".before").rename(folder)
             raise
-    except apsw.Error as error:  # the database's own, as for a full disk
-        number = errno.ENOSPC if isinstance(error, apsw.FullError) else errno.EIO
+    except sqlite3.Error as error:  # as for a full disk
+        number = errno.ENOSPC if "full" in str(error) else errno.EIO
         raise NotWrittenError(number, os.strerror(number), os.fspath(target)) from error
     except OSError as error:
         raise NotWrittenError(error.errno, error.strerror, os.fspath(target)) from error

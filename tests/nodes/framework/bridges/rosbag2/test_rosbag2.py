@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import resource
 import shutil
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from rosbags.rosbag2 import StoragePlugin, Writer  # noqa: E402
 from rosbags.typesys import Stores, get_typestore  # noqa: E402
 
 from nodes.cli.application import run  # noqa: E402
+from nodes.framework.bridges.rosbag2.export import export_rosbag2  # noqa: E402
 from nodes.framework.messages import (  # noqa: E402
     BodyPoses,
     Description,
@@ -41,10 +44,10 @@ ROBOT = "rotary_pendulum"
 STORE = get_typestore(Stores.ROS2_JAZZY)
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run in lockstep with the messages of users, commands, a reset, and numbers that JSON cannot express."""
-    path = tmp_path / "run.mcap"
+    path = tmp_path_factory.mktemp("recorded") / "run.mcap"
     sim = SimPlan(robot=ROBOT, mode="lockstep", parameters={"coordinates": "joint"})
     plan = Plan(name="fall", folder=".", sim=sim, nodes=[])
     metadata = {"robot": ROBOT, "plan": msgspec.json.encode({"sim": msgspec.to_builtins(sim)}).decode()}
@@ -63,6 +66,12 @@ def file(tmp_path: Path) -> Path:
         with compose(plan, carry) as composition:
             composition.run(0.05)
     return path
+
+
+@pytest.fixture
+def file(recorded: Path, tmp_path: Path) -> Path:
+    """A copy of the recording in a folder of its own."""
+    return Path(shutil.copy(recorded, tmp_path))
 
 
 def add_others(writer: RecordingWriter, t: float, source: random.Random) -> None:
@@ -168,6 +177,33 @@ def test_rosbags_reads_every_number_of_the_recording_to_the_last_bit(storage: st
     assert f'<robot name="{ROBOT}"' in urdf.data
 
 
+def test_readings_of_sensors_are_imu_and_wrench_messages(tmp_path: Path) -> None:
+    source, bag = tmp_path / "run.mcap", tmp_path / "bag"
+    endings = {"m/s2": "a", "rad/s": "w", "N": "f", "N m": "t"}
+    names = {f"{'hand' if letter in 'aw' else 'foot'}_{letter}{axis}": unit for unit, letter in endings.items()
+             for axis in "xyz"}  # fmt: skip
+    description = Description(robot="dog", outputs=list(names), output_units=list(names.values()))
+    generator = random.Random(7)
+    rows = [{name: generator.gauss(0.0, 1.0) for name in names} for _ in range(20)]
+    with RecordingWriter(source, {}) as writer:
+        writer.write("dog/description", description, 0.0)
+        for number, row in enumerate(rows):
+            state = RobotState(timestamp=0.001 * number, name=["a"], position=[0.0], velocity=[0.0], outputs=row)
+            writer.write("dog/state", state, state.timestamp)
+    assert run(["export", str(source), "--rosbag2", "-o", str(bag)]) == 0
+    found: dict[str, list[Any]] = {}
+    for topic, *_, message in read_bag(bag):
+        found.setdefault(topic, []).append(message)
+    assert len(found["/dog/hand/imu"]) == len(found["/dog/foot/wrench"]) == len(rows)
+    for row, imu, wrench in zip(rows, found["/dog/hand/imu"], found["/dog/foot/wrench"], strict=True):
+        vectors = {"hand_a": imu.linear_acceleration, "hand_w": imu.angular_velocity}
+        vectors |= {"foot_f": wrench.wrench.force, "foot_t": wrench.wrench.torque}
+        for name, vector in vectors.items():
+            assert bits([vector.x, vector.y, vector.z]) == bits([row[f"{name}{axis}"] for axis in "xyz"])
+        assert imu.orientation_covariance[0] == -1.0  # not measured
+        assert imu.header.frame_id == "dog/hand"
+
+
 @pytest.mark.parametrize("storage", STORAGES)
 def test_the_metadata_names_types_hashes_and_quality_of_service(storage: str, file: Path, tmp_path: Path) -> None:
     bag = tmp_path / "bag"
@@ -243,6 +279,54 @@ def test_a_bag_is_replaced_when_asked_and_kept_after_an_error(
     assert run(["export", str(broken), "--rosbag2", "-o", str(bag), "--force"]) == 2
     assert {each: each.read_bytes() for each in bag.iterdir()} == before
     assert not list(tmp_path.glob(".*"))
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """No file may become larger, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_disk_that_refuses_the_bag_leaves_no_part_of_it(
+    storage: str, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    with largest_file(100_000):
+        code = run(["export", str(file), "--rosbag2", "-o", str(tmp_path / "bag"), "--storage", storage])
+    assert code == 1
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith(f"armswing: {tmp_path / 'bag'}: ")
+    assert line.endswith("this file was not written")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_disk_that_refuses_the_recording_leaves_no_part_of_it(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bag, again = exported(file), tmp_path / "again.mcap"
+    before = sorted(tmp_path.rglob("*"))
+    with largest_file(100_000):
+        assert run(["import", str(bag), "-o", str(again)]) == 2
+    assert f"{str(again)!r} cannot be written" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_export_that_is_interrupted_leaves_no_part_of_it(file: Path, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+
+    def interrupt(done: int, of: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        export_rosbag2(file, tmp_path / "bag", progress=interrupt)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_messages_that_the_recording_lacks_are_named_at_export_and_import(
