@@ -41,12 +41,14 @@ class Line:
     length  length of a cable, m, along which hands may slide; 0 for bars
     depth   depth below the line, m; the robot counts as fallen once both hands are deeper
     hook    whether hands can only pull downwards on the line
+    held    names of constraints that hold in every constraint mode
     """
 
     aims: Mapping[str, tuple[Aim, Aim]]
     length: float
     depth: float
     hook: bool
+    held: tuple[str, ...] = ()
 
     @property
     def states(self) -> dict[str, tuple[str, str]]:
@@ -70,7 +72,7 @@ def constraint_modes(line: Line) -> tuple[ConstraintMode, ...]:
     """
     found = []
     for name, states in {**line.states, "fallen": (FREE, FREE)}.items():
-        holding: list[str] = []
+        holding = list(line.held)
         for hand, state in zip(HANDS, states, strict=True):
             holding += {GRIPS: [f"hand_{hand}_x", f"hand_{hand}_z"], SLIDES: [f"hand_{hand}_z"], FREE: []}[state]
         found.append(ConstraintMode(name=name, constraints=tuple(holding)))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from robots.gibbon import parameters as numbers
+from robots.gibbon.chain import Chain
 from robots.gibbon.feasible import check_bars, check_cable
 from robots.gibbon.grips import HANDS
 from robots.gibbon.parameters import Robot
-from robots.gibbon.start import Start, start_on_bars, start_on_cable
+from robots.gibbon.start import Start, start_on_bars, start_on_cable, start_on_segments
 from sim_core.mechanism import Anchored, Constraint, Shape, Tunable, Vector3, X, Z
 from sim_core.mechanism.beams import Beam
-from sim_core.mechanism.constraints import BeamContact
+from sim_core.mechanism.constraints import BeamContact, ChainContact
 from sim_core.mechanism.guards import Aim
-from sim_core.mechanism.quantities import CapturedParameter
+from sim_core.mechanism.quantities import CapturedParameter, value_of
 
 DOWN: Vector3 = (0.0, 0.0, -1.0)
 HERE: Vector3 = (0.0, 0.0, 0.0)
@@ -33,6 +35,9 @@ class LineSetup:
     start        initial state of the robot on the line
     sag          largest permitted sag of the line below its ends, m; 0 for bars
     shapes       shapes of the bars, for drawings
+    length       length along which hands slide; 0 if they cannot
+    parts        bodies, joints and forces of the line, as keyword arguments of Mechanism
+    held         constraints that always hold
     """
 
     constraints: dict[str, tuple[Constraint, ...]]
@@ -41,6 +46,9 @@ class LineSetup:
     start: Start
     sag: float
     shapes: tuple[Shape, ...] = ()
+    length: float = 0.0
+    parts: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    held: tuple[Constraint, ...] = ()
 
 
 def cable(tension: float, modes: int, damping_ratio: float, least: float = 0.0) -> Beam:
@@ -115,7 +123,39 @@ def on_cable(
         contact = BeamContact(name=f"{body}_z", beam=beam.name, body=body, width=width, offset=offset)
         constraints[hand] = (_stays(hand, begin), contact)
         aims[hand] = (Aim(constraint=f"{body}_x", at=None), Aim(constraint=f"{body}_z", at=0.0))
-    return LineSetup(constraints, aims, (beam,), begin, numbers.DEEPEST)
+    return LineSetup(constraints, aims, (beam,), begin, numbers.DEEPEST, length=beam.length)
+
+
+def on_segments(
+    robot: Robot, start: Literal["both", "a", "b"], x: float, spacing: float, beam: Beam, count: int
+) -> LineSetup:
+    """The parts of a gibbon's mechanism that depend on what it hangs from, here a cable of rigid segments.
+
+    start    hands that hold the cable at the start: "a" (hand a at x), "b" (hand b at x, with the robot reversed) or
+             "both" (hand a at x, hand b at x + spacing)
+    x        position along the cable at which the robot hangs at the start, m
+    spacing  distance between the hands along the cable at the start, if both hold the cable, m
+    beam     the cable as a beam, whose numbers the segments have
+    count    number of segments
+    """
+    check_cable(robot, beam, 0.0, x, spacing, start)
+    tension = beam.tension
+    assert isinstance(tension, Tunable)
+    chain = Chain(count, beam.length, beam.mass_per_length, beam.bending_stiffness, value_of(beam.damping_ratio))
+    begin = start_on_segments(robot, start, x, spacing, chain, tension.value)
+    constraints: dict[str, tuple[Constraint, ...]] = {}
+    aims: dict[str, tuple[Aim, Aim]] = {}
+    for hand in HANDS:
+        body = f"hand_{hand}"
+        position = CapturedParameter(f"anchor_{hand}_x", begin.anchors[hand])
+        offset = CapturedParameter(f"anchor_{hand}_z", 0.0)
+        grip: dict[str, Any] = {"body": body, "segments": chain.names, "length": chain.segment, "position": position}
+        constraints[hand] = (
+            ChainContact(name=f"{body}_x", coordinate="along", at=position, **grip),
+            ChainContact(name=f"{body}_z", coordinate="across", at=offset, **grip),
+        )
+        aims[hand] = (Aim(constraint=f"{body}_x", at=None), Aim(constraint=f"{body}_z", at=0.0))
+    return LineSetup(constraints, aims, (), begin, numbers.DEEPEST, parts=chain.parts(tension), held=(chain.support(),))
 
 
 def _stays(hand: str, begin: Start) -> Anchored:

@@ -7,13 +7,14 @@ to the first (0: straight). Hand b is at the end of the other arm. Either hand c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from robots.gibbon import grips
 from robots.gibbon import parameters as numbers
 from robots.gibbon.feasible import check_feasible, tension_to_hold
-from robots.gibbon.lines import DOWN, LineSetup, cable, on_bars, on_cable
+from robots.gibbon.lines import DOWN, LineSetup, cable, on_bars, on_cable, on_segments
 from robots.gibbon.parameters import GRAVITY, ROBOTS, Link, Robot
 from robots.parameters import ParameterInfo, require_choice, require_not_negative, require_positive, require_whole
 from sim_core.errors import InvalidRequest
@@ -21,10 +22,12 @@ from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Number, Shape, 
 
 NAME = "gibbon"
 HAND_COLORS = {"hand_a": "#0072b2", "hand_b": "#d55e00"}  # colours of the first two curves of a plot
-LINES, STARTS, TRUNKS = ("cable", "bars"), ("both", "a", "b"), ("passive", "actuated")
+LINES, STARTS, TRUNKS = ("cable", "segments", "bars"), ("both", "a", "b"), ("passive", "actuated")
 
 CABLE = {"tension": 5e3, "modes": 30, "damping_ratio": 0.01, "clamp_width": numbers.CLAMP_WIDTH}
+SEGMENTS = {"tension": 5e3, "segments": numbers.CABLE_SEGMENTS, "damping_ratio": 0.02}
 ON_CABLE = {name: f"{number:g}, on the cable" for name, number in CABLE.items()}
+ON_CABLE["damping_ratio"] += f"; {SEGMENTS['damping_ratio']:g}, on segments"
 PER_LINE = {
     "spacing": f"{numbers.CABLE_ROBOT.step:g} on the cable, {numbers.BAR_ROBOT.step:g} on bars",
     "x": f"{numbers.CABLE_START:g} on the cable, the second bar",
@@ -34,8 +37,10 @@ PER_LINE = {
 
 def gibbon(
     line: Annotated[
-        Literal["cable", "bars"],
-        ParameterInfo("line that the gibbon swings along; the robots for cable and for bars differ"),
+        Literal["cable", "segments", "bars"],
+        ParameterInfo(
+            "line to swing along: a cable as a beam, a cable of rigid segments, or bars (with another robot)"
+        ),
     ] = "cable",
     links: Annotated[
         Literal[2, 3], ParameterInfo("number of links: two arms, or two arms and a trunk at the elbow")
@@ -61,10 +66,16 @@ def gibbon(
         int | None, ParameterInfo("number of vibration modes of the cable, 1 to 49", "", ON_CABLE["modes"])
     ] = None,
     damping_ratio: Annotated[
-        float | None, ParameterInfo("damping ratio of the cable's modes, 0 to 1", "", ON_CABLE["damping_ratio"])
+        float | None,
+        ParameterInfo(
+            "damping ratio, 0 to 1, of the cable's modes or of the segments' fastest one", "", ON_CABLE["damping_ratio"]
+        ),
     ] = None,
     clamp_width: Annotated[
         float | None, ParameterInfo("length of a hand along the cable; 0: a point", "m", ON_CABLE["clamp_width"])
+    ] = None,
+    segments: Annotated[
+        int | None, ParameterInfo("number of rigid segments of the cable", "", f"{numbers.CABLE_SEGMENTS}, on segments")
     ] = None,
     bars: Annotated[
         int | None, ParameterInfo("number of bars, the first at x = 0", "", f"{numbers.BARS}, on bars")
@@ -100,9 +111,9 @@ def gibbon(
     require_positive(NAME, mass_scale=mass_scale)
     require_not_negative(NAME, elbow_damping=elbow_damping)
     given = {"tension": tension, "modes": modes, "damping_ratio": damping_ratio, "clamp_width": clamp_width}
-    cable_numbers = _of_line(line, "cable", CABLE, given)
-    bar_numbers = _of_line(line, "bars", {"bars": numbers.BARS}, {"bars": bars})
-    robot = ROBOTS[line, links].scaled(mass_scale)
+    given |= {"segments": segments, "bars": bars}
+    own = _of_line(line, given)
+    robot = ROBOTS["bars" if line == "bars" else "cable", links].scaled(mass_scale)
     step = robot.step if spacing is None else spacing
     limit = robot.torque_limit if torque_limit is None else torque_limit
     require_positive(NAME, spacing=step, torque_limit=limit)
@@ -111,23 +122,32 @@ def gibbon(
     check_feasible(robot, step, limit)
     chosen: dict[str, float] = {"links": links, "spacing": step, "torque_limit": limit, "mass_scale": mass_scale}
     chosen |= {"elbow_damping": elbow_damping, "hook": float(hook)}
+    place = (step if line == "bars" else numbers.CABLE_START) if start_x is None else start_x
+    chosen |= {"start_x": place, **own}
     if line == "bars":
-        place = step if start_x is None else start_x
-        require_whole(NAME, 1, **bar_numbers)
-        setup = on_bars(robot, start, place, step, bar_numbers["bars"])
-        chosen |= {"start_x": place, **bar_numbers}
+        require_whole(NAME, 1, **own)
+        setup = on_bars(robot, start, place, step, own["bars"])
     else:
-        place = numbers.CABLE_START if start_x is None else start_x
-        width = _checked(cable_numbers)
-        setup = on_cable(robot, start, place, step, cable(**cable_numbers, least=tension_to_hold(robot)), width)
-        chosen |= {"start_x": place, **cable_numbers, "clamp_width": width}
-    hands = grips.Line(setup.aims, _length(setup), setup.sag + robot.arm_a.length, hook)
+        require_positive(NAME, tension=own["tension"])
+        require_not_negative(NAME, damping_ratio=own["damping_ratio"])
+        least = tension_to_hold(robot)
+        if line == "cable":
+            width = own.pop("clamp_width")
+            require_whole(NAME, 1, modes=own["modes"])
+            require_not_negative(NAME, clamp_width=width)
+            setup = on_cable(robot, start, place, step, cable(**own, least=least), width)
+        else:
+            count = own.pop("segments")
+            require_whole(NAME, numbers.FEWEST_SEGMENTS, segments=count)
+            setup = on_segments(robot, start, place, step, cable(**own, modes=1, least=least), count)
+    held = tuple(constraint.name for constraint in setup.held)
+    hands = grips.Line(setup.aims, setup.length, setup.sag + robot.arm_a.length, hook, held)
     motors = ("elbow", "trunk") if links == 3 and trunk == "actuated" else ("elbow",)
     actuators = [Actuator(name=name, joint=name, effort_limit=limit) for name in motors]
     return Mechanism(
         name=NAME,
         coordinates="joint",
-        **_Body(robot, elbow_damping).parts(),
+        **_joined(_Body(robot, elbow_damping).parts(), setup.parts),
         actuators=(*actuators, *grips.grippers(start)),
         **_held(setup, hands, start),
         gravity=(0.0, 0.0, -GRAVITY),
@@ -135,41 +155,37 @@ def gibbon(
     )
 
 
-def _of_line(line: str, of: str, usual: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of one kind of line, with defaults for those that are not given.
+def _of_line(line: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a line, with defaults for those that are not given.
 
-    line   kind of line that the robot swings along, "cable" or "bars"
-    of     kind of line to which the parameters belong
-    usual  {parameter: default}
-    given  {parameter: value, or None for the default}
-    Raises InvalidRequest if a value is given although the robot swings along the other kind of line.
+    line   line that the robot swings along
+    given  {parameter of some line: value, or None for the default}
+    Raises InvalidRequest if a value is given that belongs to another line.
     """
-    if line != of and (named := [name for name, value in given.items() if value is not None]):
-        raise InvalidRequest(
-            f"robot {NAME!r}: {named[0]} is {given[named[0]]!r}, but line is {line!r}; leave this parameter out, or "
-            f"set line to {of!r}"
-        )
-    return {name: usual[name] if value is None else value for name, value in given.items()}
+    usual: dict[str, dict[str, Any]] = {"cable": CABLE, "segments": SEGMENTS, "bars": {"bars": numbers.BARS}}
+    for name, value in given.items():
+        if value is not None and name not in usual[line]:
+            others = " or ".join(repr(other) for other in usual if name in usual[other])
+            raise InvalidRequest(
+                f"robot {NAME!r}: {name} is {value!r}, but line is {line!r}; leave this parameter out, or set line to "
+                f"{others}"
+            )
+    return {name: number if given[name] is None else given[name] for name, number in usual[line].items()}
 
 
-def _checked(cable_numbers: dict[str, Any]) -> float:
-    """Check the parameters of a cable; returns the entry `clamp_width`, m, and removes it from the dict."""
-    require_positive(NAME, tension=cable_numbers["tension"])
-    require_whole(NAME, 1, modes=cable_numbers["modes"])
-    width: float = cable_numbers.pop("clamp_width")
-    require_not_negative(NAME, damping_ratio=cable_numbers["damping_ratio"], clamp_width=width)
-    return width
-
-
-def _length(setup: LineSetup) -> float:
-    return sum(beam.length for beam in setup.beams)
+def _joined(body: Mapping[str, Any], line: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of Mechanism with the parts of the body, then those of the line."""
+    return {name: (*body.get(name, ()), *line.get(name, ())) for name in dict.fromkeys((*body, *line))}
 
 
 def _held(setup: LineSetup, hands: grips.Line, start: str) -> dict[str, Any]:
     """Keyword arguments of Mechanism that depend on the line, such as constraints, guards and the start."""
     q = setup.start.q
     return {
-        "constraints": tuple(constraint for hand in grips.HANDS for constraint in setup.constraints[hand]),
+        "constraints": (
+            *(constraint for hand in grips.HANDS for constraint in setup.constraints[hand]),
+            *setup.held,
+        ),
         "beams": setup.beams,
         "outputs": grips.outputs(),
         "constraint_modes": grips.constraint_modes(hands),

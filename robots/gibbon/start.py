@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from robots.gibbon.chain import Chain
 from robots.gibbon.parameters import GRAVITY, Robot
 from sim_core.errors import InvalidRequest
 from sim_core.flexible.elements import contact_model
@@ -70,6 +71,29 @@ def start_on_cable(robot: Robot, start: str, x: float, step: float, beam: Beam, 
     return Start((*rigid, *q.tolist()), _anchors(start, x, step))
 
 
+def start_on_segments(robot: Robot, start: str, x: float, step: float, chain: Chain, tension: float) -> Start:
+    """Equilibrium of a robot that hangs on a cable of rigid segments.
+
+    start    hands that hold the cable: "a" (hand a at x), "b" (hand b at x, with the robot reversed) or "both" (hand a
+             at x, hand b at x + step)
+    x, step  position along the cable, and distance between the hands along the cable, m
+    tension  force on the cable's end along x, N
+    """
+    places = {"a": x, "b": x + step} if start == "both" else {start: x}
+    pulls = {hand: (0.0, GRAVITY * robot.mass / len(places)) for hand in places}
+    for _ in range(ENOUGH):
+        pitches = chain.pitches([(places[hand], *pull) for hand, pull in pulls.items()], tension)
+        at = {hand: chain.point(pitches, place) for hand, place in places.items()}
+        x_a, z_a = at.get("a", at.get("b", (0.0, 0.0)))
+        x_b, z_b = at.get("b", (x_a, z_a))
+        rigid, forces = _posture(robot, start, x_a, x_b - x_a, z_a if "a" in at else 0.0, z_b)
+        H = _carried(robot, rigid[2], rigid[3], z_b - z_a, x_b - x_a)[0] if start == "both" else 0.0
+        before, pulls = pulls, {hand: (-H if hand == "a" else H, forces[hand]) for hand in places}
+        if np.abs(np.subtract([*pulls.values()], [*before.values()])).max() <= 1e-11:
+            break
+    return Start((*rigid, *np.diff(pitches, prepend=0.0).tolist()), _anchors(start, x, step))
+
+
 def _anchors(start: str, x: float, step: float) -> dict[str, float]:
     return {"a": x, "b": x if start == "b" else x + step}
 
@@ -100,7 +124,8 @@ def _posture(
             f"start, so that the spacing must be less than {level:.4g} m"
         )
     pitch, elbow = angles_between(a, b, step, z_b - z_a)
-    return (x, -z_a, pitch, elbow, *[-pitch for _ in hangs]), _carried(robot, pitch, elbow, z_b - z_a, step)
+    _, V_a, V_b = _carried(robot, pitch, elbow, z_b - z_a, step)
+    return (x, -z_a, pitch, elbow, *[-pitch for _ in hangs]), {"a": V_a, "b": V_b}
 
 
 def angles_between(a: float, b: float, dx: float, dz: float) -> tuple[float, float]:
@@ -116,8 +141,10 @@ def angles_between(a: float, b: float, dx: float, dz: float) -> tuple[float, flo
     return at_hand - math.pi / 2 - math.atan2(dz, dx), at_elbow - math.pi
 
 
-def _carried(robot: Robot, pitch: float, elbow: float, dz: float, dx: float) -> dict[str, float]:
-    """{hand: upward force of the line on the hand, N} of a robot that hangs by both hands without elbow torque.
+def _carried(robot: Robot, pitch: float, elbow: float, dz: float, dx: float) -> tuple[float, float, float]:
+    """Forces of the line on the hands of a robot that hangs by both hands without elbow torque, N.
+
+    They are the force on hand a along x, that on hand b being its opposite, and the upward forces on both hands.
 
     The forces follow from the balance of moments about hand a and about the elbow.
 
@@ -142,5 +169,5 @@ def _carried(robot: Robot, pitch: float, elbow: float, dz: float, dx: float) -> 
     rows = np.array([[0.0, 1.0, 1.0], [-dz, 0.0, -dx], [-joint[1], joint[0], 0.0]])
     about_a = -GRAVITY * sum(mass * r[0] for mass, r in (*arm_a, *arm_b))
     about_elbow = -GRAVITY * sum(mass * (r - joint)[0] for mass, r in arm_a)
-    _, V_a, V_b = np.linalg.solve(rows, [weight, about_a, about_elbow])
-    return {"a": float(V_a), "b": float(V_b)}
+    H, V_a, V_b = np.linalg.solve(rows, [weight, about_a, about_elbow])
+    return float(H), float(V_a), float(V_b)

@@ -11,7 +11,7 @@ import casadi as ca
 
 from sim_core.derivation.symbols import Frames, Symbols
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism.constraints import BeamContact
+from sim_core.mechanism.constraints import BeamContact, ChainContact
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.guards import Aim, Beyond, Commanded, Condition, Crossing, Pushed, Sinking, Window
 
@@ -49,7 +49,7 @@ def _met_by(mechanism: Mechanism, name: str, frames: Frames, symbols: Symbols) -
     """Value of a constraint's CapturedParameter with which the current state satisfies the constraint."""
     constraint = next(c for c in mechanism.constraints if c.name == name)
     own = symbols.number(mechanism.captured_by(name))
-    return ca.substitute(constraint.rows(frames, symbols), own, 0)
+    return constraint.captured(frames, symbols, own)
 
 
 class _Scene:
@@ -89,8 +89,12 @@ def _(condition: Window, scene: _Scene) -> ca.SX:
     rate = ca.jtimes(ca.vertcat(*now), symbols.q, symbols.v)
     gap, speed = symbols.number(condition.gap), symbols.number(condition.speed)
     values = [gap**2 - ca.dot(miss, miss), speed**2 - ca.dot(rate, rate), ca.dot(miss, rate)]
-    for aim in condition.aims:
-        if isinstance(scene.constraints[aim.constraint], BeamContact):
+    for aim, g in zip(condition.aims, now, strict=True):
+        constraint = scene.constraints[aim.constraint]
+        if isinstance(constraint, ChainContact) and constraint.coordinate == "along":
+            span = constraint.length * len(constraint.segments)
+            values += [g - condition.margin, span - condition.margin - g]
+        if isinstance(constraint, BeamContact):
             contact, _ = symbols.contacts[aim.constraint]
             values += [contact.along - condition.margin, contact.span - condition.margin - contact.along]
     return reduce(ca.fmin, values)
@@ -116,5 +120,8 @@ def _(condition: Beyond, scene: _Scene) -> ca.SX:
 
 @_value.register
 def _(condition: Pushed, scene: _Scene) -> ca.SX:
-    forces = [scene.constraints[name].direction(scene.symbols) * -scene.forces[name] for name in condition.constraints]
+    forces = [
+        scene.constraints[name].direction(scene.frames, scene.symbols) * -scene.forces[name]
+        for name in condition.constraints
+    ]
     return ca.dot(ca.DM(condition.axis), sum(forces, ca.SX(3, 1))) - condition.force

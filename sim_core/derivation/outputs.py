@@ -90,5 +90,7 @@ def _vector(
     if isinstance(output, VelocityOutput):
         return ca.jtimes(motion.frames[output.body].point(output.point), symbols.q, symbols.v)
     constraints = {constraint.name: constraint for constraint in mechanism.constraints}
-    forces = [constraints[name].direction(symbols) * -solution.multiplier(name) for name in output.constraints]
+    forces = [
+        constraints[name].direction(motion.frames, symbols) * -solution.multiplier(name) for name in output.constraints
+    ]
     return sum(forces, ca.SX(3, 1))

@@ -5,6 +5,7 @@ from sim_core.mechanism.composite_joints import cylindrical_joint as cylindrical
 from sim_core.mechanism.composite_joints import screw_joint as screw_joint
 from sim_core.mechanism.composite_joints import universal_joint as universal_joint
 from sim_core.mechanism.constraints import Anchored as Anchored
+from sim_core.mechanism.constraints import ChainContact as ChainContact
 from sim_core.mechanism.constraints import Coincidence as Coincidence
 from sim_core.mechanism.constraints import Constraint as Constraint
 from sim_core.mechanism.constraints import Distance as Distance

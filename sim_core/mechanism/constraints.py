@@ -2,64 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from sim_core import spatial
 from sim_core.errors import InvalidMechanism
-from sim_core.mechanism.frozen import Frozen
-from sim_core.mechanism.joints import GROUND, X, Y, Z
+from sim_core.mechanism.chains import ChainContact as ChainContact
+from sim_core.mechanism.constraint_base import ConstraintBase, Expression, Frames
+from sim_core.mechanism.joints import X, Y, Z
 from sim_core.mechanism.quantities import NotNegative, Number, Positive, Vector3
-
-Expression = Any  # CasADi SX
-Frames = Mapping[str, Any]  # {body: `sim_core.derivation.symbols.Frame`}
-
-
-class ConstraintBase(Frozen):
-    """Base class of the constraints: the rows, which are zero if the constraint is satisfied, and their properties."""
-
-    name: str
-    has_length_rows = False  # whether the rows are in m, or m/s if the constraint is nonholonomic
-    acts_on_point = False  # whether the constraint acts on a single point of the body `body`
-    relates_joints = False  # whether the rows depend on the positions or velocities of joints
-
-    @property
-    def is_nonholonomic(self) -> bool:
-        """Whether the rows are linear in the velocities and do not restrict positions."""
-        return False
-
-    @property
-    def connected(self) -> tuple[str, str] | None:
-        """The two bodies, or the body and the ground, between which the constraint may close a loop."""
-        if self.acts_on_point:
-            return getattr(self, "body"), GROUND  # noqa: B009  # a field of the subclass
-        return (self.body_a, self.body_b) if hasattr(self, "body_a") and hasattr(self, "body_b") else None
-
-    def rows(self, frames: Frames, symbols: Any) -> Expression:
-        """Rows of the constraint as a column of expressions.
-
-        The rows of a holonomic constraint are the violation Phi(q, t). Those of a nonholonomic constraint are linear in
-        the velocities: G v + g, with a matrix G and a vector g.
-
-        symbols  the `sim_core.derivation.symbols.Symbols` of the mechanism
-        """
-        raise NotImplementedError
-
-    def rows_are_lengths(self, symbols: Any) -> bool:
-        """Whether the rows are lengths or velocities. Other rows are angles, ratios or rates of these."""
-        return self.has_length_rows
-
-    def direction(self, symbols: Any) -> Expression:
-        """Derivative d Phi / d r (3,) of the violation Phi with respect to the position r of the point on which the
-        constraint acts.
-
-        Raises InvalidMechanism for a constraint that does not act on a single point of a body.
-        """
-        raise InvalidMechanism(
-            f"constraint {self.name!r} does not act on a single point of a body, so that its force has no single "
-            "direction; use Anchored or BeamContact"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +139,7 @@ class Anchored(ConstraintBase):
     def rows(self, frames: Frames, symbols: Any) -> Expression:
         return spatial.dot(self.axis, frames[self.body].point(self.point)) - symbols.number(self.at)
 
-    def direction(self, symbols: Any) -> Expression:
+    def direction(self, frames: Frames, symbols: Any) -> Expression:
         import casadi as ca  # only derivations need it
 
         return ca.SX(ca.DM(self.axis))
@@ -290,7 +242,7 @@ class BeamContact(ConstraintBase):
         contact, _ = symbols.contacts[self.name]
         return contact.deflection - contact.across - symbols.number(self.offset)
 
-    def direction(self, symbols: Any) -> Expression:
+    def direction(self, frames: Frames, symbols: Any) -> Expression:
         import casadi as ca  # only derivations need it
 
         contact, _ = symbols.contacts[self.name]
@@ -308,4 +260,5 @@ Constraint = (
     | JointRelation
     | PrescribedMotion
     | BeamContact
+    | ChainContact
 )

@@ -19,6 +19,7 @@ from typing import Annotated, Literal
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.beams import Beam
 from sim_core.mechanism.constraints import Anchored as Anchored
+from sim_core.mechanism.constraints import ChainContact as ChainContact
 from sim_core.mechanism.constraints import Coincidence as Coincidence
 from sim_core.mechanism.constraints import Constraint as Constraint
 from sim_core.mechanism.constraints import Distance as Distance

@@ -67,8 +67,8 @@ def check_at_points(known: Mapping[str, Constraint], names: tuple[str, ...], whe
             raise UnknownName(where, "constraint", name, known)
         if not known[name].acts_on_point:
             raise InvalidMechanism(
-                f"{where}: constraint {name!r} is neither an Anchored nor a BeamContact, which act on one point of a "
-                f"body; name one of {[each for each in known if known[each].acts_on_point]}"
+                f"{where}: constraint {name!r} is no Anchored, BeamContact or ChainContact, which act on one point of "
+                f"a body; name one of {[each for each in known if known[each].acts_on_point]}"
             )
 
 

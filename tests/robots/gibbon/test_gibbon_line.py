@@ -147,7 +147,7 @@ def test_a_width_averages_the_shapes() -> None:
             r"start_x is 0.5 m; .* a multiple of 0.34 m from 0 to 7.48 m",
         ),
         ({"line": "bars", "bars": 2}, r"start_x is 0.34 m; .* 2 bars .* of 0.34 m from 0 to 0 m"),
-        ({"line": "rope"}, r"line is 'rope'; it must be one of cable, bars"),
+        ({"line": "rope"}, r"line is 'rope'; it must be one of cable, segments, bars"),
         ({"links": 4}, r"links is 4; it must be one of 2, 3"),
         ({"clamp_width": -0.1}, r"clamp_width is -0.1; it must be a number of at least 0"),
         ({"mass_scale": 0.0}, r"mass_scale is 0.0; it must be a positive number"),

@@ -1,0 +1,140 @@
+"""The cable as a chain of equal rigid segments with springs in their joints: bodies, joints, and its equilibrium.
+
+The first segment is pinned to the world's origin. A force along x, the tension, pulls at the end of the last segment;
+this end stays at height 0. The angle of the first joint is the pitch of the first segment, about y: a positive pitch is
+downwards. The springs of the other joints are those of a beam whose bending is gathered in the joints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from robots.gibbon.parameters import GRAVITY
+from sim_core.mechanism import GROUND, Body, Coincidence, Joint, JointSpring, Shape, Tunable, Y, Z
+from sim_core.mechanism.custom_forces import CustomForce, ForcePoint, LawInputs
+
+ENOUGH = 50  # iterations of Newton's method, which converges in five
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A chain of segments.
+
+    count            number of segments
+    length           length of the chain, m
+    mass_per_length  kg/m
+    bending          bending stiffness EI, N m2
+    damping_ratio    damping ratio of the fastest vibration, in which neighbouring segments turn in opposite senses
+    """
+
+    count: int
+    length: float
+    mass_per_length: float
+    bending: float
+    damping_ratio: float
+
+    @property
+    def segment(self) -> float:
+        """Length of a segment, m."""
+        return self.length / self.count
+
+    @property
+    def stiffness(self) -> float:
+        """Stiffness of the joints' springs, N m/rad."""
+        return self.bending / self.segment
+
+    @property
+    def fastest(self) -> float:
+        """Angular frequency of the fastest vibration, rad/s, without tension; rotary inertia lowers it."""
+        return 4.0 * math.sqrt(self.bending / self.mass_per_length) / self.segment**2
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the segments and of their joints."""
+        return tuple(f"segment_{k:03}" for k in range(self.count))
+
+    def parts(self, tension: Tunable) -> dict[str, tuple[Any, ...]]:
+        """Bodies, joints and the force at the end, as keyword arguments of Mechanism."""
+        h, names = self.segment, self.names
+        mass = self.mass_per_length * h
+        moment = mass * h**2 / 12
+        line = Shape(kind="line", points=(0.0, 0.0, 0.0, h, 0.0, 0.0))
+        bodies = tuple(
+            Body(
+                name=name,
+                mass=mass,
+                inertia=(0.0, moment, moment, 0.0, 0.0, 0.0),
+                center_of_mass=(h / 2, 0.0, 0.0),
+                shapes=(line,),
+            )
+            for name in names
+        )
+        bends: dict[str, Any] = {"spring": JointSpring(stiffness=self.stiffness), "damping": self._damping}
+        joints = tuple(
+            Joint(
+                name=name,
+                parent=names[k - 1] if k else GROUND,
+                child=name,
+                axis=Y,
+                parent_point=(h if k else 0.0, 0.0, 0.0),
+                **(bends if k else {}),
+            )
+            for k, name in enumerate(names)
+        )
+        end = ForcePoint(name="end", body=names[-1], point=(h, 0.0, 0.0))
+        pull = CustomForce(name="tensioner", law=_pull, parameters=(("tension", tension),), points=(end,))
+        return {"bodies": bodies, "joints": joints, "forces": (pull,)}
+
+    def support(self) -> Coincidence:
+        """Constraint that keeps the end of the chain at height 0."""
+        end, at = (self.segment, 0.0, 0.0), (self.length, 0.0, 0.0)
+        return Coincidence(
+            name="support", body_a=self.names[-1], point_a=end, body_b=GROUND, point_b=at, directions=(Z,)
+        )
+
+    @property
+    def _damping(self) -> float:
+        return 2.0 * self.damping_ratio * self.stiffness / self.fastest
+
+    def pitches(self, pulls: Sequence[tuple[float, float, float]], tension: float) -> np.ndarray:
+        """Pitches (count,) of the segments in equilibrium, rad, by Newton's method.
+
+        pulls    (position along the chain, m, force along x, N, force downwards, N) of the loads
+        tension  force on the end along x, N
+        """
+        n, h, k = self.count, self.segment, self.stiffness
+        beyond = np.arange(n - 1, -1, -1)
+        down = self.mass_per_length * h * GRAVITY * (beyond + 0.5)
+        along = np.full(n, tension)
+        for place, x, z in pulls:
+            share = np.clip(place / h - np.arange(n), 0.0, 1.0)
+            along, down = along + x * share, down + z * share
+        bend = k * (np.diag(np.r_[1.0, np.full(n - 2, 2.0), 1.0]) - np.eye(n, k=1) - np.eye(n, k=-1))
+        pitch, up = np.zeros(n), 0.0
+        for _ in range(ENOUGH):
+            c, s = np.cos(pitch), np.sin(pitch)
+            rest = np.append(bend @ pitch + h * (along * s - (down - up) * c), h * s.sum())
+            row = h * c
+            matrix = np.block([[bend + np.diag(h * (along * c + (down - up) * s)), row[:, None]], [row, 0.0]])
+            change = np.linalg.solve(matrix, -rest)
+            pitch, up = pitch + change[:n], up + change[n]
+            if np.abs(change[:n]).max() <= 1e-15:
+                break
+        return pitch
+
+    def point(self, pitches: np.ndarray, place: float) -> tuple[float, float]:
+        """World x and z, m, of a point of the chain at a position along the chain, m."""
+        share = self.segment * np.clip(place / self.segment - np.arange(self.count), 0.0, 1.0)
+        return float(share @ np.cos(pitches)), -float(share @ np.sin(pitches))
+
+
+def _pull(inputs: LawInputs) -> dict[str, Any]:
+    """The tension, along x."""
+    import casadi as ca  # light processes build the robot and derive nothing
+
+    return {"end": ca.vertcat(inputs.parameter["tension"], 0.0, 0.0)}
