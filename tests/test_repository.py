@@ -68,7 +68,7 @@ def test_every_picture_on_the_front_page_is_drawn_by_make() -> None:
 def test_every_command_that_a_page_names_has_help(page: str) -> None:
     named = set()
     for line in code_lines(page):
-        found = re.match(r"armswing ((?:[a-z]+)(?: (?:[a-z]+(?:\|[a-z]+)*))?)", line)
+        found = re.match(r"armswing ((?:[a-z]+)(?: (?:[a-z][a-z0-9]*(?:\|[a-z][a-z0-9]*)*))?)", line)
         if found:
             command, _, choices = found[1].partition(" ")
             named |= {(command, choice) for choice in choices.split("|")}

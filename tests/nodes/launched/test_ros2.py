@@ -34,7 +34,7 @@ robot = "rotary_pendulum"
 parameters = {{ start_deg = {start_deg}, arm_damping = 0.001, torque_limit = 0.05 }}
 mode = "realtime"
 step_ms = {step_ms}
-watchdog_ms = {watchdog_ms}
+watchdog_ms = 200.0
 """
 
 
@@ -94,12 +94,13 @@ class Peer:
 class Graph:
     """A launch, the bridge, a router and a peer."""
 
-    def __init__(self, ground: Any, start_deg: float = 175.0, step_ms: float = 2.0, watchdog_ms: float = 200.0) -> None:
+    def __init__(
+        self, ground: Any, start_deg: float = 175.0, step_ms: float = 2.0, nodes: str = "", plan: Path | None = None
+    ) -> None:
         self.ground, self.router = ground, Router()
-        plan = ground.folder / "ros2.toml"
-        plan.write_text(
-            SIM.format(start_deg=start_deg, step_ms=step_ms, watchdog_ms=watchdog_ms) + ground.node("Listener")
-        )
+        if plan is None:
+            plan = ground.folder / "ros2.toml"
+            plan.write_text(SIM.format(start_deg=start_deg, step_ms=step_ms) + (nodes or ground.node("Listener")))
         self.launch = ground.start("launch", plan)
         self.bridge = self.start_bridge()
         self.peer = Peer(self.router.address)
@@ -444,3 +445,121 @@ def test_in_lockstep_a_controller_that_sends_nothing_ends_the_run_at_the_deadlin
     router.end()
     assert launch.returncode != 0
     assert "no command on /rotary_pendulum/joint_command with the stamp 0.000000000 s arrived within 0.4 s" in out + err
+
+
+ARM_FILE = Path(__file__).resolve().parents[3] / "launch/examples/ros2_arm.toml"
+ARM, TRAJECTORY = "/arm_2dof", "trajectory_msgs/msg/JointTrajectory"
+
+
+def test_ros2_controls_topic_interface_and_trajectories_move_the_arm(ground: Any, until: Callable[..., None]) -> None:
+    plan = ground.folder / "ros2_arm.toml"
+    plan.write_text(ARM_FILE.read_text())
+    graph = Graph(ground, plan=plan)
+    try:
+        topic = f"{ARM}/joint_states"
+        until(lambda: has(graph, topic, f"{ARM}/joint_command", f"{ARM}/joint_trajectory"))
+        graph.peer("listen", name=topic, kind=JOINT_STATE)
+
+        def is_at(*target: float) -> bool:
+            state = graph.peer("heard", name=topic, kind=JOINT_STATE)["last"]
+            return state is not None and bool(np.allclose(state["position"], target, atol=0.05))
+
+        # as its write() does: all joints, the list of their command interface, a stamp of another clock
+        stamp = {"stamp": {"sec": 1_700_000_000, "nanosec": 5}}
+        command = {"header": stamp, "name": ["joint_2", "joint_4"], "position": [0.4, -0.6]}
+
+        def commanded() -> bool:
+            graph.peer("publish", name=f"{ARM}/joint_command", kind=JOINT_STATE, message=command)
+            return is_at(0.4, -0.6)
+
+        until(commanded)
+        target = {"positions": [-0.3, 0.5], "time_from_start": {"sec": 0, "nanosec": 500_000_000}}
+        moves = {"joint_names": ["joint_2", "joint_4"], "points": [target]}
+        graph.peer("publish", name=f"{ARM}/joint_trajectory", kind=TRAJECTORY, message=moves)
+        until(lambda: is_at(-0.3, 0.5))
+        late = {"header": {"stamp": {"sec": 0, "nanosec": 1}}, **moves}
+        graph.peer("publish", name=f"{ARM}/joint_trajectory", kind=TRAJECTORY, message=late)
+        graph.peer("publish", name=f"{ARM}/cmd_vel", kind="geometry_msgs/msg/Twist", message={})
+        out, err = graph.stop_bridge()
+        assert "the trajectory ended at 0.5 s" in err
+        assert "no node of the launch subscribes to 'arm_2dof/cmd_vel'" in err
+        assert "2 were refused" in out
+    finally:
+        graph.close()
+
+
+def test_an_actuator_of_a_node_of_the_launch_file_is_not_the_bridges(ground: Any, until: Callable[..., None]) -> None:
+    graph = Graph(ground, nodes=ground.node("Damper"))
+    try:
+        command = f"{ROBOT}/joint_command"
+        until(lambda: has(graph, command))
+        with Client(0) as client:
+
+            def is_refused() -> bool:
+                graph.peer("publish", name=command, kind=JOINT_STATE, message={"name": ["arm"], "effort": [0.04]})
+                return "damper" in client.sim_status()["last_refusal"]
+
+            until(is_refused)
+            taken = client.sim_status()["commands_taken"]["damper"]
+            until(lambda: client.sim_status()["commands_taken"]["damper"] > taken + 100)
+            assert "ros2" not in client.sim_status()["commands_taken"]
+        out, err = graph.stop_bridge()
+        assert "the simulation rejects 'rotary_pendulum/command'" in err
+        assert "damper" in err
+        assert "passed on" in out
+        assert "and 0 commands;" in out
+    finally:
+        graph.close()
+
+
+GUARDED = """
+[sim]
+robot = "arm_2dof"
+mode = "realtime"
+step_ms = 1.0
+safe_mode = "hold"
+[[nodes]]
+name = "guard"
+run = "nodes/guard/node.py:Guard"
+[nodes.params.joints.joint_2]
+lower = -1.0
+upper = 0.2
+velocity = 2.0
+acceleration = 10.0
+modes = ["position"]
+[nodes.params.joints.joint_4]
+lower = -2.0
+upper = 2.0
+velocity = 2.0
+acceleration = 10.0
+modes = ["position"]
+"""
+
+
+def test_commands_pass_the_guard(ground: Any, until: Callable[..., None]) -> None:
+    plan = ground.folder / "guarded.toml"
+    plan.write_text(GUARDED)
+    graph = Graph(ground, plan=plan)
+    try:
+        until(lambda: has(graph, f"{ARM}/joint_command", "/guard/get_parameters"))
+        command = {"name": ["joint_2", "joint_4"], "position": [0.9, 0.1]}  # beyond the guard's upper limit
+
+        def clamped() -> bool:
+            graph.peer("publish", name=f"{ARM}/joint_command", kind=JOINT_STATE, message=command)
+            with Client(0) as client:
+                return client.guards()["guard"].clamps > 0
+
+        until(clamped)
+        with Client(0) as client:
+            assert "ros2" not in client.sim_status()["commands_taken"]  # it speaks to the guard alone
+        names = graph.peer("call", name="/guard/list_parameters", request={})["result"]
+        assert "joints.joint_2.upper" in names["names"]
+        assert "joints.joint_2" in names["prefixes"]
+        values = graph.peer("call", name="/guard/get_parameters", request={"names": ["joints.joint_2.upper"]})["values"]
+        assert values[0]["double_value"] == 0.2
+        change = {"name": "joints.joint_2.upper", "value": {"type": 3, "double_value": 2.0}}
+        told = graph.peer("call", name="/guard/set_parameters", request={"parameters": [change]})["results"][0]
+        assert not told["successful"]
+        assert "fixed during a run" in told["reason"]
+    finally:
+        graph.close()
