@@ -20,6 +20,8 @@ LEAST_SAMPLES = 50  # of a part between two gaps that is used
 RESTS = 0.05  # a joint stands still below this share of its root-mean-square speed
 CALM_HZ = 2.0  # cutoff of the positions by which a joint is seen to move
 CALM_S = 0.25  # pauses that are shorter count as motion
+FIRST = (0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280)  # coefficients of the derivatives of order 8
+SECOND = (-205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560)
 LEAST_MOVING_S = 2.0  # of a recording to which a model is fitted
 
 
@@ -118,7 +120,26 @@ def _sections(cutoff: float) -> Array:
 
 
 def motion_of(part: Sampled, cutoff_hz: float) -> tuple[Array, Array, Array]:
-    """(q, v, a), (n, n_q) each: filtered positions and their central differences."""
+    """(q, v, a), (n, n_q) each: filtered positions and their derivatives.
+
+    The central differences are of order 8. Those of order 2 make accelerations at a tenth of the sampling rate 13 % too
+    small, and with them every mass too large.
+    """
     q = low_pass(part.q, cutoff_hz, part.rate_hz)
-    v = np.gradient(q, 1.0 / part.rate_hz, axis=0)
-    return q, v, np.gradient(v, 1.0 / part.rate_hz, axis=0)
+    return q, _difference(q, FIRST, part.rate_hz), _difference(q, SECOND, part.rate_hz**2)
+
+
+def _difference(q: Array, coefficients: tuple[float, ...], per_step: float) -> Array:
+    """Central differences (n, n_q) with `coefficients` of q[k], q[k + 1] and so on.
+
+    The coefficients of samples before are the same if that of q[k] is not 0, and otherwise the negative ones. Beyond
+    both ends, the samples are those of a point reflection.
+    """
+    reach, even = len(coefficients) - 1, 1.0 if coefficients[0] else -1.0
+    padded = np.pad(q, ((reach, reach), (0, 0)), mode="reflect", reflect_type="odd")
+    middle = slice(reach, reach + len(q))
+    found = coefficients[0] * padded[middle]
+    for k, coefficient in enumerate(coefficients[1:], 1):
+        later, before = padded[reach + k : reach + k + len(q)], padded[reach - k : reach - k + len(q)]
+        found += coefficient * (later + even * before)
+    return np.asarray(found * per_step)

@@ -19,7 +19,7 @@ from sim_core.identification.intervals import autoregressive, correlated_sum
 from sim_core.identification.regressor import Regressor
 from sim_core.identification.result import FitResult
 from sim_core.identification.rigid_tree import rigid_tree
-from sim_core.identification.signals import Recorded, low_pass, sampled
+from sim_core.identification.signals import Recorded, Sampled, low_pass, motion_of, sampled
 from sim_core.mechanism import Mechanism
 from sim_core.mechanism.quantities import value_of
 
@@ -324,3 +324,18 @@ def test_motor_constants_that_gravity_does_not_show_are_refused_by_name() -> Non
     assert [each for each in said if each.startswith("the motor constant")] == [
         f"the motor constant of {name}" for name in vertical
     ]
+
+
+def test_derivatives_of_positions_are_exact_to_a_thousandth_up_to_a_tenth_of_the_sampling_rate() -> None:
+    rate_hz, w = 100.0, 2.0 * np.pi * 10.0
+    t = np.arange(0.0, 2.0, 1.0 / rate_hz)
+    part = Sampled(rate_hz, t, np.sin(w * t)[:, None], np.zeros((len(t), 1)))
+    q, v, a = motion_of(part, 45.0)
+    inner = slice(10, -10)
+    np.testing.assert_allclose(q, part.q, atol=1e-12)
+    np.testing.assert_allclose(v[inner, 0], w * np.cos(w * t)[inner], atol=1e-3 * w)
+    np.testing.assert_allclose(a[inner, 0], -(w**2) * np.sin(w * t)[inner], atol=1e-3 * w**2)
+    line = Sampled(rate_hz, t, (3.0 * t + 1.0)[:, None], part.effort)
+    _, v, a = motion_of(line, 45.0)
+    np.testing.assert_allclose(v, 3.0, atol=1e-9)
+    np.testing.assert_allclose(a, 0.0, atol=1e-7)
