@@ -47,7 +47,7 @@ class Reference:
         """(zeros (n, n_q, n_zero), [gain, delay] (n, n_q, 2)) along a motion on a grid of `rate_hz`."""
 
         def efforts(q: Array, v: Array, a: Array) -> Array:
-            inertial = regressor(q, v, a, base.columns) @ self.beta
+            inertial = regressor.efforts(q, v, a, base.columns, self.beta)
             friction = friction_columns(v, a, inertial, scales)
             return np.asarray(inertial + np.einsum("njk,jk->nj", friction, self.friction[:, : len(FRICTION)]))
 

@@ -177,11 +177,12 @@ def sums_of(A: Array, y: Array, block: Array, blocks: int) -> Sums:
     _, n_q, k = A.shape
     AA, Ay = np.zeros((blocks + 1, n_q, k, k)), np.zeros((blocks + 1, n_q, k))
     yy, count = np.zeros((blocks + 1, n_q)), np.zeros((blocks + 1, n_q))
+    seen = [np.flatnonzero(A[:, j].any(axis=0)) for j in range(n_q)]  # a joint carries some of the links only
     for place, number in enumerate([*range(blocks), HELD_OUT]):
         at = block == number
         for j in range(n_q):
             known = at & np.isfinite(y[:, j])
-            rows, right = np.ascontiguousarray(A[known, j]), y[known, j]
-            AA[place, j], Ay[place, j] = rows.T @ rows, rows.T @ right
+            rows, right, some = np.ascontiguousarray(A[known, j][:, seen[j]]), y[known, j], seen[j]
+            AA[place, j][np.ix_(some, some)], Ay[place, j][some] = rows.T @ rows, rows.T @ right
             yy[place, j], count[place, j] = right @ right, len(right)
     return Sums(AA, Ay, yy, count)

@@ -154,7 +154,7 @@ class _Fitter:
         errors: frozenset[str] = frozenset(),
     ) -> None:
         self.mechanism, self.split = mechanism, split
-        self.regressor = _regressor(mechanism, joints, held)
+        self.regressor = regressor_of(mechanism, joints, held)
         self.joints = self.regressor.joints
         order = [list(joints).index(name) for name in self.joints]
         self.parts = [
@@ -189,13 +189,14 @@ class _Fitter:
     ) -> FitResult:
         self._require_motion()
         cutoffs, n_b = self._cutoffs(), len(self.plain.columns)
-        beta, friction = self.prior.beta[:n_b], self.friction_before
-        for _ in range(PASSES if self.errors else 1):
-            rows = self._rows(cutoffs, Reference(beta, friction, self.errors) if self.errors else None)
+        x = np.concatenate([self.prior.beta, self.friction_before.ravel()])
+        for left in reversed(range(PASSES if self.errors else 1)):
+            friction = x[len(self.base.columns) :].reshape(-1, N_FRICTION)
+            rows = self._rows(cutoffs, Reference(x[:n_b], friction, self.errors) if self.errors else None)
             choice = self._choice(rows, cutoffs, inertia, unit_unknown, left_out)
-            models, pi = self._models(choice)
-            beta = models["after"][:n_b]
-            friction = models["after"][len(self.base.columns) :].reshape(-1, N_FRICTION)
+            if left:
+                x = choice.regression.solve(choice.together, choice.weight, choice.free, self._start(choice.inertia))
+        models, pi = self._models(choice)
         return self._collected(choice, models, pi, constant_sd)
 
     def _choice(
@@ -228,9 +229,9 @@ class _Fitter:
     def _models(self, choice: _Choice) -> tuple[dict[str, Array], Array]:
         """({model: unknowns x (n_x,)}, parameters pi (n_pi,) of the corrected model)."""
         regression, joints, weight = choice.regression, choice.together, choice.weight
-        before = self._start(regression, inertia=False)
+        before = self._start(inertia=False)
         alone = regression.solve(joints, weight, regression.free(joints, inertia=False, extra=choice.written), before)
-        start = self._start(regression, inertia=choice.inertia)
+        start = self._start(inertia=choice.inertia)
         free = regression.solve(joints, weight, choice.free, start)
         consistent = self._consistent(choice, free)
         pi, friction = np.split(consistent, [len(self.pi_before)])
@@ -275,7 +276,7 @@ class _Fitter:
         if moving < LEAST_MOVING_S:
             raise NothingToFitError(too_little_motion(moving))
 
-    def _start(self, regression: Regression, inertia: bool) -> Array:
+    def _start(self, inertia: bool) -> Array:
         beta = self.prior.beta if inertia else self.base.B @ self.pi_before
         return np.concatenate([beta, self.friction_before.ravel()])
 
@@ -285,7 +286,7 @@ class _Fitter:
             joints,
             FIRST_WEIGHT,
             free_unknowns(regression, joints, False, (), self.errors),
-            self._start(regression, inertia=False),
+            self._start(inertia=False),
         )
         if not inertia:
             return FIRST_WEIGHT, False
@@ -398,7 +399,7 @@ class _Fitter:
         return np.asarray(regression.rows(x)[joint])
 
 
-def _regressor(mechanism: Mechanism, joints: Sequence[str], held: Mapping[str, float]) -> LinearEfforts:
+def regressor_of(mechanism: Mechanism, joints: Sequence[str], held: Mapping[str, float]) -> LinearEfforts:
     """Regressor of the measured joints; through loops, which determine the motion of the joints without actuators."""
     dependent = dependent_joints(mechanism, joints)
     if not dependent:

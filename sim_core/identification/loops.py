@@ -94,6 +94,11 @@ class LoopRegressor:
             )
         self._close(self._q[self._i])
         self._start = self._q.copy()
+        rest = self._start[None, self._i]
+        self._last = (
+            [each[:, self._in_loops] for each in (rest, 0.0 * rest, 0.0 * rest)],
+            self._dependent(rest, 0.0 * rest, 0.0 * rest),
+        )
 
     def __call__(self, q: Any, v: Any, a: Any, columns: Array | None = None) -> Array:
         """N' Y (n, n_i, n_pi) at n samples of positions, velocities and accelerations (n, n_i) of the joints.
@@ -106,24 +111,43 @@ class LoopRegressor:
         projected[:, self._in_loops] += N.transpose(0, 2, 1) @ Y[:, self._d]
         return projected
 
+    def efforts(self, q: Any, v: Any, a: Any, columns: Array, values: Array) -> Array:
+        """Efforts (n, n_i) at n samples, as those of a `Regressor`."""
+        whole, N = self.motion(q, v, a)
+        tau = self.tree.efforts(*whole, columns, values)
+        projected = tau[:, self._i]
+        projected[:, self._in_loops] += _product(N.transpose(0, 2, 1), tau[:, self._d])
+        return projected
+
     def motion(self, q: Any, v: Any, a: Any) -> tuple[tuple[Array, Array, Array], Array]:
         """(positions, velocities and accelerations (n, n_q) of all joints, N (n, n_d, n_l)) with closed loops.
 
         N are the rows of the dependent joints and the columns of the independent joints in loops; the other columns of
         these rows are 0.
         """
-        q, v, a = (np.atleast_2d(np.asarray(each, dtype=float)) for each in (q, v, a))
+        motion = [np.atleast_2d(np.asarray(each, dtype=float)) for each in (q, v, a)]
+        in_loops = [each[:, self._in_loops] for each in motion]
+        if not all(map(np.array_equal, in_loops, self._last[0])):  # often, only other joints move differently
+            self._last = in_loops, self._dependent(*motion)
+        dependent, N = self._last[1]
+        whole = [np.empty((len(motion[0]), len(self._q))) for _ in motion]
+        for array, independent, following in zip(whole, motion, dependent, strict=True):
+            array[:, self._i], array[:, self._d] = independent, following
+        return (whole[0], whole[1], whole[2]), N
+
+    def _dependent(self, q: Array, v: Array, a: Array) -> tuple[tuple[Array, Array, Array], Array]:
+        """(positions, velocities and accelerations (n, n_d) of the dependent joints, N (n, n_d, n_l))."""
         positions, J, _ = self._closed(q)
-        velocities, accelerations = np.zeros_like(positions), np.zeros_like(positions)
-        velocities[:, self._i], accelerations[:, self._i] = v, a
         if not len(self._d):
-            return (positions, velocities, accelerations), np.zeros((len(q), 0, len(self._l)))
+            nothing = np.zeros((len(q), 0))
+            return (nothing, nothing, nothing), np.zeros((len(q), 0, len(self._l)))
         inverse: Array = np.asarray(np.linalg.pinv(J[:, :, self._d]), dtype=np.float64)
         N: Array = -inverse @ J[:, :, self._l]
-        velocities[:, self._d] = _product(N, v[:, self._in_loops])
+        velocities = np.empty_like(positions)
+        velocities[:, self._i], velocities[:, self._d] = v, _product(N, v[:, self._in_loops])
         gamma = self._closures.along(positions, velocities)
-        accelerations[:, self._d] = _product(N, a[:, self._in_loops]) + _product(inverse, gamma)
-        return (positions, velocities, accelerations), N
+        accelerations = _product(N, a[:, self._in_loops]) + _product(inverse, gamma)
+        return (positions[:, self._d], velocities[:, self._d], accelerations), N
 
     def spring_efforts(self, q: Any) -> Array:
         """Efforts (n, n_i) of the independent joints that hold the springs at n positions (n, n_i), N m or N."""

@@ -8,6 +8,7 @@ The kernels are compiled when a Regressor of the mechanism is first created, and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -37,6 +38,10 @@ class LinearEfforts(Protocol):
 
     def __call__(self, q: Any, v: Any, a: Any, columns: Array | None = None) -> Array:
         """Matrix (n, n_q, n_pi) of the efforts at n samples, see `Regressor`."""
+        ...
+
+    def efforts(self, q: Any, v: Any, a: Any, columns: Array, values: Array) -> Array:
+        """Efforts (n, n_q) at n samples for the parameters with the indices `columns` and these values."""
         ...
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
@@ -95,6 +100,20 @@ class Regressor:
 
         columns  indices of the columns of Y that are returned, by default all
         """
+        kept = np.arange(len(self.parameters)) if columns is None else columns
+        count = len(np.atleast_2d(q))
+        Y = np.empty((count, len(self.joints), len(kept)))
+        for begin, out in zip(range(0, count, LANES), self._by_lanes(q, v, a), strict=True):
+            Y[begin : begin + LANES] = out[kept].T[: count - begin]
+        return Y
+
+    def efforts(self, q: Any, v: Any, a: Any, columns: Array, values: Array) -> Array:
+        """Efforts (n, n_q) at n samples, as Y(q, v, a)[:, :, columns] @ values, without the memory for Y."""
+        parts = [np.tensordot(values, out[columns], 1).T for out in self._by_lanes(q, v, a)]
+        return np.concatenate(parts, dtype=float)[: len(np.atleast_2d(q))]
+
+    def _by_lanes(self, q: Any, v: Any, a: Any) -> Iterator[Array]:
+        """Y (n_pi, n_q, LANES) of the next LANES samples, in an array that the next ones overwrite."""
         n_q, n_pi = len(self.joints), len(self.parameters)
         motion = [np.atleast_2d(as_array(self.mechanism.name, *pair)) for pair in (("q", q), ("v", v), ("a", a))]
         for name, array in zip("qva", motion, strict=True):
@@ -106,15 +125,12 @@ class Regressor:
         count = len(motion[0])
         inputs, out = [np.zeros((n_q, LANES)) for _ in motion], np.zeros((n_pi, n_q, LANES))
         call = self.bind_lanes(inputs[0], inputs[1], inputs[2], out)
-        kept = np.arange(n_pi) if columns is None else columns
-        Y = np.empty((count, n_q, len(kept)))
         for begin in range(0, count, LANES):
             samples = np.minimum(np.arange(begin, begin + LANES), count - 1)
             for array, into in zip(motion, inputs, strict=True):
                 into[:] = array[samples].T
             call()
-            Y[begin : begin + LANES] = out[kept].T[: count - begin]
-        return Y
+            yield out
 
     def random_positions(self, rng: np.random.Generator, count: int) -> Array:
         """Random positions (count, n_q) of the joints, rad or m."""
