@@ -27,8 +27,11 @@ class BaseParameters:
     B: Array
     parameters: tuple[str, ...]
 
-    def name(self, k: int) -> str:
-        """Base parameter k as a sum, such as "arm/Izz + 0.09 hand/m"."""
+    def name(self, k: int, most: int | None = None) -> str:
+        """Base parameter k as a sum, such as "arm/Izz + 0.09 hand/m".
+
+        most  largest number of terms, by default all
+        """
         terms = [self.parameters[self.columns[k]]]
         for index in np.argsort(-np.abs(self.B[k]), kind="stable"):
             coefficient = self.B[k, index]
@@ -36,12 +39,27 @@ class BaseParameters:
                 sign = "-" if coefficient < 0.0 else "+"
                 size = "" if abs(abs(coefficient) - 1.0) < 1e-6 else f"{abs(coefficient):.3g} "
                 terms.append(f"{sign} {size}{self.parameters[index]}")
+        if most is not None and len(terms) > most:
+            terms = [*terms[:most], f"+ {len(terms) - most} more"]
         return " ".join(terms)
 
     def is_determined(self, direction: Array) -> bool:
         """Whether the efforts determine the combination direction' pi of the parameters."""
         solution = np.linalg.lstsq(self.B.T, direction, rcond=None)[0]
         return bool(np.abs(self.B.T @ solution - direction).max() <= 1e-6 * np.abs(direction).max())
+
+    @property
+    def only_in_sums(self) -> dict[str, int]:
+        """{parameter: base parameter with most of it} of the parameters whose own value no effort determines."""
+        from scipy.linalg import qr  # slow to load, seldom needed
+
+        Q = qr(self.B.T, mode="economic")[0]
+        known = np.sum(Q**2, axis=1)  # squared length of the projection of a single parameter on the determined ones
+        return {
+            name: int(np.argmax(np.abs(self.B[:, k])))
+            for k, name in enumerate(self.parameters)
+            if known[k] < 1.0 - 1e-9 and self.B[:, k].any()
+        }
 
     @property
     def without_effect(self) -> tuple[str, ...]:

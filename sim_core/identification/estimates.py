@@ -18,6 +18,7 @@ from sim_core.identification.regressor import LinearEfforts
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 LEVEL = 0.95
+MOST_TERMS = 5  # of a sum of parameters in a reason
 LARGEST_SD = 0.5  # of an estimate, as a share of the parameter's plausible size
 NEGLIGIBLE = 0.05  # share of an unknown's plausible size, below which the effect of an undetermined one is left out
 DEVIATION = 0.3  # standard deviation of what is left out from the prior, as a share of its plausible size
@@ -263,6 +264,7 @@ def refusals_of(
         )
     if not with_inertia:
         return found
+    found += _only_in_sums(base)
     told = {int(np.flatnonzero(each.direction == 1.0)[0]) for each in estimates}
     untold = [k for k in range(len(base.columns)) if k not in told]
     for k, joint in zip(untold, _telling_joints(regressor, base, rows, untold), strict=True):
@@ -274,6 +276,23 @@ def refusals_of(
             )
         )
     return found
+
+
+def _only_in_sums(base: BaseParameters) -> list[Refusal]:
+    """Parameters of each link that the efforts tell only as parts of sums, and the sum that has the first of them."""
+    by_link: dict[str, dict[str, int]] = {}
+    for name, k in base.only_in_sums.items():
+        link, _, parameter = name.rpartition("/")
+        by_link.setdefault(link, {})[parameter] = k
+    return [
+        Refusal(
+            f"{', '.join(parameters)} of {link}, each alone",
+            f"the efforts depend on sums with other links only, as {next(iter(parameters))} in "
+            f"{base.name(next(iter(parameters.values())), MOST_TERMS)}, whatever the motion",
+            f"{link} alone on a scale, and as a pendulum; no motion and no known load tells it",
+        )
+        for link, parameters in by_link.items()
+    ]
 
 
 def _constants(regressor: LinearEfforts, names: Sequence[str]) -> list[Refusal]:

@@ -56,6 +56,15 @@ def test_the_efforts_that_hold_springs_are_those_of_the_driven_dynamics() -> Non
     assert np.abs(expected - LoopRegressor(plain, ["crank"])(*motion)[:, 0] @ regressor.pi).max() > 10.0
 
 
+def test_efforts_for_given_parameters_are_the_regressor_times_them() -> None:
+    regressor, columns = LoopRegressor(four_bar(), ["crank"]), np.array([3, 11, 20])
+    motion, values = [each[::37] for each in rotation()[1:]], np.array([0.3, -1.2, 2.0])
+    expected = regressor(*motion, columns) @ values
+    np.testing.assert_allclose(regressor.efforts(*motion, columns, values), expected, atol=1e-12)
+    regressor.motion(*(each[:5] for each in motion))
+    np.testing.assert_allclose(regressor.efforts(*motion, columns, values), expected, atol=1e-12)
+
+
 def test_every_dependent_joint_follows_at_the_rates_of_the_positions() -> None:
     regressor = LoopRegressor(four_bar(), ["crank"])
     t, *motion = rotation(seconds=1.0, rate_hz=2000.0)
@@ -87,8 +96,19 @@ def test_a_planted_four_bar_is_found_and_the_mass_of_a_single_bar_is_refused() -
             assert each.low <= value <= each.high, each.name
     assert narrow
     base = base_parameters(truth)
+    refused = {each.what: each for each in result.refusals}
     for link in truth.links:
         assert not base.is_determined(np.array([float(name == f"{link}/m") for name in truth.parameters]))
+        (what,) = (each for each in refused if each.startswith("m") and f" of {link}" in each)
+        assert ("no effort depends on it" in refused[what].why) == (f"{link}/m" in base.without_effect)
+    coupler = next(each for each in refused.values() if "of coupler, each alone" in each.what)
+    assert "sums with other links only, as m in" in coupler.why
+    assert "coupler/m" in coupler.why
+    assert "coupler alone on a scale" in coupler.remedy
+    determined = [each for each in truth.parameters if each not in {*base.only_in_sums, *base.without_effect}]
+    for name in truth.parameters:
+        single = np.array([float(each == name) for each in truth.parameters])
+        assert base.is_determined(single) == (name in determined)
 
 
 def test_joints_that_the_loop_does_not_determine_are_refused() -> None:
