@@ -16,7 +16,7 @@ from sim_core.derivation.constraints import all_constraints
 from sim_core.derivation.symbols import Frames, Motion, Symbols
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.checks.inertias import singular_mass
-from sim_core.mechanism.constraints import BeamContact
+from sim_core.mechanism.constraints import BeamContact, Constraint
 from sim_core.mechanism.description import Mechanism, PrescribedMotion
 from sim_core.mechanism.guards import Crossing, Guard, Pushed
 from sim_core.mechanism.outputs import ForceOutput, ReactionOutput
@@ -57,14 +57,36 @@ def check_movable(mechanism: Mechanism, symbols: Symbols, motion: Motion, rates:
 
 def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ImmovableRows:
     """Return the constraint rows that are constant; raise InvalidMechanism if one of these rows is not zero."""
-    owner = f"mechanism {mechanism.name!r}"
     constraints = [c for c in all_constraints(mechanism) if not isinstance(c, BeamContact)]
     rows = [(c, row) for c in constraints for row in ca.vertsplit(ca.SX(c.rows(frames, symbols)))]
     still = _still(mechanism, [row for _, row in rows], [c.is_nonholonomic for c, _ in rows], symbols)
+    return judged_rows(
+        mechanism,
+        [
+            RestingRow(c, rests, _value(mechanism, row, symbols) if rests else 0.0, c.rows_are_lengths(symbols))
+            for (c, row), rests in zip(rows, still, strict=True)
+        ],
+    )
+
+
+@dataclass(frozen=True)
+class RestingRow:
+    """A constraint row, whether no coordinate moves it, and the value that it then has."""
+
+    constraint: Constraint
+    rests: bool
+    value: float
+    is_length: bool
+
+
+def judged_rows(mechanism: Mechanism, rows: Sequence[RestingRow]) -> ImmovableRows:
+    """Return the constraints whose rows are constant; raise InvalidMechanism if such a row is not zero."""
+    owner = f"mechanism {mechanism.name!r}"
     captured: list[tuple[str, float]] = []
-    moved = {c.name for (c, _), rests in zip(rows, still, strict=True) if not rests}
-    for (constraint, row), rests in zip(rows, still, strict=True):
-        if rests and isinstance(constraint, PrescribedMotion):
+    moved = {row.constraint.name for row in rows if not row.rests}
+    for row in rows:
+        constraint = row.constraint
+        if row.rests and isinstance(constraint, PrescribedMotion):
             what = (
                 f"joint {constraint.joint!r}"
                 if constraint.joint
@@ -74,7 +96,7 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
                 f"{owner}: constraint {constraint.name!r} prescribes the motion of {what}, which no coordinate moves; "
                 "choose another joint, point or axis"
             )
-        if not rests or constraint.is_nonholonomic or not _held(mechanism, constraint.name):
+        if not row.rests or constraint.is_nonholonomic or not _held(mechanism, constraint.name):
             continue
         number = getattr(constraint, "at", 0.0)
         if isinstance(number, Tunable):
@@ -82,17 +104,16 @@ def _check_rows(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> Immov
                 f"{owner}: constraint {constraint.name!r} cannot have the Tunable {number.name!r} as its position, "
                 "because no coordinate moves the constraint's point along the axis; give a constant position"
             )
-        value = _value(mechanism, row, symbols)
         if isinstance(number, CapturedParameter):
-            captured.append((constraint.name, value + number.value))
-        elif not abs(value) <= ROUNDING * max(1.0, mechanism.characteristic_length):
-            unit = " m" if constraint.rows_are_lengths(symbols) else ""
+            captured.append((constraint.name, row.value + number.value))
+        elif not abs(row.value) <= ROUNDING * max(1.0, mechanism.characteristic_length):
+            unit = " m" if row.is_length else ""
             joint = any(joint.name == constraint.name for joint in mechanism.joints)
             what = "joint" if joint and mechanism.has_body_coordinates else "constraint"
             raise InvalidMechanism(
-                f"{owner}: {what} {constraint.name!r} cannot hold: one of its rows is {value:.6g}{unit} wherever the "
-                "bodies are, because no coordinate changes the row; change the points or positions such that the row "
-                "is 0"
+                f"{owner}: {what} {constraint.name!r} cannot hold: one of its rows is {row.value:.6g}{unit} wherever "
+                "the bodies are, because no coordinate changes the row; change the points or positions such that the "
+                "row is 0"
             )
     own = [c.name for c in mechanism.constraints if not isinstance(c, BeamContact)]
     idle = [name for name in own if name not in moved]

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from sim_core.errors import InvalidRequest
+from sim_core.mechanism.constraints import PrescribedMotion
 from sim_core.mechanism.description import GROUND, JointOutput, Mechanism, PointOutput
 from sim_core.mechanism.outputs import (
     AccelerometerOutput,
+    ForceOutput,
     ForceTorqueOutput,
     GyroscopeOutput,
+    HoldingOutput,
+    ReactionOutput,
     SurfaceForceOutput,
     VelocityOutput,
 )
 
 OUTPUTS = (
-    JointOutput,
-    PointOutput,
-    VelocityOutput,
-    GyroscopeOutput,
-    SurfaceForceOutput,
-    AccelerometerOutput,
-    ForceTorqueOutput,
+    *(JointOutput, PointOutput, VelocityOutput, GyroscopeOutput, SurfaceForceOutput),
+    *(ForceOutput, ReactionOutput, HoldingOutput, AccelerometerOutput, ForceTorqueOutput),
 )
 PER_LINK = 930  # operations per link of rolled kernels, for the accelerations
 # operations of unrolled kernels per link, per link between a link and the ground, and per square of their number; of
 # chains of 5 to 40 links and of binary trees of 31 and 63 links, within 10 %
 UNROLLED = (175, 21, 1)
+PER_STEP_OF_ROW = (100, 300)  # operations of unrolled and rolled kernels per constraint, end and link to the ground
 FASTER = 0.47  # time per operation of rolled kernels, as a share of that of unrolled kernels
 MOST_UNROLLED = 30_000  # operations: more of them leave the caches, and take longer to compile than users wait
 
@@ -33,10 +33,13 @@ def obstacles(mechanism: Mechanism) -> list[str]:
     """Parts of a mechanism that rolled kernels cannot have; empty if the mechanism can be rolled."""
     if not mechanism.has_joint_coordinates:
         return [mechanism.family.called]
-    found = [name for name in ("constraints", "beams", "captured") if getattr(mechanism, name)]
+    found = ["beams"] if mechanism.beams else []
+    found += {type(each).__name__: None for each in mechanism.constraints if isinstance(each, PrescribedMotion)}
     others = {type(output).__name__: None for output in mechanism.outputs if not isinstance(output, OUTPUTS)}
     loads = [output.joint for output in mechanism.outputs if isinstance(output, ForceTorqueOutput)]
     fixed = [f"a ForceTorqueOutput of the fixed joint {name!r}" for name in loads if mechanism.joint(name).is_fixed]
+    if loads and mechanism.constraints:
+        fixed.append("a ForceTorqueOutput beside constraints")
     return [*found, *others, *fixed]
 
 
@@ -48,7 +51,9 @@ def operations(mechanism: Mechanism) -> tuple[int, int]:
         depth[joint.child] = before + len(joint.coordinates)
         for k in range(before + 1, depth[joint.child] + 1):
             total = [total[0] + 1, total[1] + k, total[2] + k * k]
-    return sum(cost * count for cost, count in zip(UNROLLED, total, strict=True)), PER_LINK * total[0]
+    of_rows = sum(depth.get(body, 0) for each in mechanism.constraints for body in each.connected or ())
+    unrolled = sum(cost * count for cost, count in zip(UNROLLED, total, strict=True))
+    return unrolled + PER_STEP_OF_ROW[0] * of_rows, PER_LINK * total[0] + PER_STEP_OF_ROW[1] * of_rows
 
 
 def is_rolled(mechanism: Mechanism, forced: bool | None = None) -> bool:

@@ -32,12 +32,15 @@ class Records:
     width   numbers in a record
     rows    index of the record of each element; None if element k has record k
     stride  number of records by which these move on from one repetition to the next (see Repeat)
+    step    numbers between the begins of two records that follow each other, by default `width`; with a step of 1 the
+            rows are the first numbers of records of any widths
     """
 
     array: str
     width: int
     rows: Sequence[int] | None = None
     stride: int = 0
+    step: int = 0
 
 
 @dataclass(frozen=True)
@@ -269,7 +272,7 @@ class _Writer:
                     ]
                     index = f"{name}s"
                 code += [
-                    f"  {name}o = mul i64 {index}, {records.width}",
+                    f"  {name}o = mul i64 {index}, {records.step or records.width}",
                     f"  {name}a = getelementptr double, ptr {base}, i64 {name}o",
                     f"  {name}p = getelementptr ptr, ptr %{label}{side}, i64 {k}",
                     f"  store ptr {name}a, ptr {name}p",

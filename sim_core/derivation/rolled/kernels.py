@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import cast
 
 import casadi as ca
 import numpy as np
 
 from sim_core.derivation.coordinates import orientations
-from sim_core.derivation.guards import guard_values
+from sim_core.derivation.guards import captured_numbers, guard_values
 from sim_core.derivation.outputs import outputs_of
-from sim_core.derivation.rolled.links import N_INERTIA, inertias_of, links_of, turned, unpacked
+from sim_core.derivation.rolled.checked_rows import CheckedRows, checked_rows_of
+from sim_core.derivation.rolled.constrained import Constrained
+from sim_core.derivation.rolled.links import N_INERTIA, inertias_of, turned, unpacked
 from sim_core.derivation.rolled.parts import Parts
 from sim_core.derivation.rolled.rotations import Rotations
 from sim_core.derivation.rolled.sensors import LinkSensors
+from sim_core.derivation.rolled.steps import Steps
 from sim_core.derivation.rolled.sweeps import (
     N_ARTICULATED,
     Kind,
@@ -37,7 +41,9 @@ from sim_core.derivation.rolled.virtual import FRAME, Scene
 from sim_core.derivation.sensors import Sensors
 from sim_core.derivation.solving.solutions import Solution
 from sim_core.derivation.symbols import Symbols
-from sim_core.kernels.rolled import Group, Records, Repeat, RolledKernel, Sweep
+from sim_core.kernels.bound import BoundKernel
+from sim_core.kernels.machine_code import native
+from sim_core.kernels.rolled import Group, Records, Repeat, RolledKernel, Sweep, module_of_rolled
 from sim_core.mechanism.description import Joint, Mechanism
 from sim_core.mechanism.quantities import value_of
 
@@ -57,16 +63,17 @@ class Rolled:
 
 def derive_rolled(mechanism: Mechanism) -> Rolled:
     """The rolled kernels of a mechanism without obstacles (see kernels/choice.py)."""
-    maker = _Maker(mechanism)
-    n_q, first = maker.n_q, mechanism.constraint_modes[0].name
+    rows = checked_rows_of(mechanism, partial(RowProbe, mechanism))
+    maker = _Maker(mechanism, rows)
+    first = mechanism.constraint_modes[0].name
     solving = {
         "terms": maker.terms(),
         "acceleration": maker.acceleration(),
         "forward_dynamics": maker.forward_dynamics(),
         "apply": maker.apply(),
-        "residual": maker.constant(USUAL, {"Phi": 0, "Phidot": 0}),
-        "least_norm": maker.constant((*USUAL, "r2"), {"x": n_q}),
-        "solve_residual": maker.constant((*USUAL, "correction", "a"), {"missing": 1, "whole": 1}),
+        "residual": maker.residual(),
+        "least_norm": maker.least_norm(),
+        "solve_residual": maker.solve_residual(),
     }
     output_names, outputs = maker.outputs()
     others = {
@@ -77,7 +84,7 @@ def derive_rolled(mechanism: Mechanism) -> Rolled:
         "power": maker.power(),
         "outputs": outputs,
         "poses": maker.poses(),
-        "captures": maker.constant(USUAL, {"captured": 0}),
+        "captures": maker.captures(),
         "guards": maker.guards(),
     }
     if mechanism.oriented_joints:
@@ -92,20 +99,53 @@ def derive_rolled(mechanism: Mechanism) -> Rolled:
         kernel.name = name
     facts: dict[str, object] = {
         "coordinate_names": mechanism.coordinate_names,
-        "row_names": (),
-        "row_lengths": (),
-        "n_holonomic": 0,
+        "row_names": maker.rows.names,
+        "row_lengths": maker.rows.lengths,
+        "n_holonomic": maker.rows.n_holonomic,
         "factor_size": sum(width * count for width, count in maker.factor_parts.values()),
-        "pivots": (0, 0),
-        "pivot_rows": (),
+        "pivots": maker.pivots,
+        "pivot_rows": maker.rows.elimination.rows,
         "wraps": [],
         "output_names": output_names,
         "output_wraps": [],
         "does_work": maker.does_work,
-        "idle": [],
-        "captured_rows": [],
+        "idle": rows.still.idle,
+        "captured_rows": rows.still.captured_rows,
     }
     return Rolled(list(kernels.values()), maker.tables, facts)
+
+
+class RowProbe:
+    """Numbers of the equations with given rows in any state, by kernels that are compiled for them.
+
+    names  name of the constraint of each row
+    """
+
+    def __init__(self, mechanism: Mechanism, rows: CheckedRows) -> None:
+        maker = _Maker(mechanism, rows)
+        kernels = {"terms": maker.terms(), "residual": maker.residual()}
+        for name, kernel in kernels.items():
+            kernel.name = name
+        self._library = native.linked(module_of_rolled(kernels.values(), maker.tables), [*kernels])
+        self._n, self._rows, self._u = maker.n_q, maker.rows, np.zeros(len(mechanism.actuators))
+        self.names = maker.rows.names
+
+    def __call__(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(Phi (n_h,), J (n_r, n_q), M (n_q, n_q)) at t = 0, without actuator inputs."""
+        n, n_rows = self._n, self._rows.n_rows
+        M, J = np.zeros((n, n), order="F"), np.zeros((n_rows, n), order="F")
+        self._call("terms", q, v, p, [M, np.zeros(n), J, np.zeros(n_rows)])
+        return self.residual(q, v, p)[0], J, M
+
+    def residual(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(Phi (n_h,), Phidot (n_r,)) at t = 0, without actuator inputs."""
+        found = np.zeros(self._rows.n_holonomic), np.zeros(self._rows.n_rows)
+        self._call("residual", q, v, p, [*found])
+        return found
+
+    def _call(self, name: str, q: np.ndarray, v: np.ndarray, p: np.ndarray, outputs: list[np.ndarray]) -> None:
+        inputs = [np.zeros(1), q.copy(), v.copy(), self._u, p.copy()]
+        BoundKernel(self._library.addresses[name], inputs, outputs, self._library)()
 
 
 class _Maker:
@@ -117,9 +157,10 @@ class _Maker:
     does_work     whether actuators, loads, damping, friction or contacts can change the energy
     """
 
-    def __init__(self, mechanism: Mechanism) -> None:
-        self.mechanism, links = mechanism, links_of(mechanism)
+    def __init__(self, mechanism: Mechanism, rows: CheckedRows) -> None:
+        self.mechanism, links = mechanism, rows.links
         self.links, self.tree, self.n = links, Tree(mechanism, links), links.count
+        self.rows = Constrained(mechanism, links, self.tree, rows.blocks, rows.mass, rows.least)
         self.scene = Scene(mechanism, links)
         self.n_q = self.scene.n_q
         self.rotations = Rotations(mechanism, links)
@@ -129,6 +170,7 @@ class _Maker:
             "poses": links.poses,
             "places": np.array([np.concatenate([place.p, place.R.T.ravel()]) for place in bodies]),
             "fixed": self.rotations.fixed,
+            **self.rows.tables,
         }
         self._varying: dict[str, dict[int, ca.SX]] = {}
         symbols = self.scene.symbols
@@ -137,6 +179,7 @@ class _Maker:
         self._add_table("inertias", inertias_of(links, symbols))
         self.factor_parts = {name: (width, self.n) for name, width in FACTOR.items()}
         self.factor_parts |= {"B": (9, len(links.oriented))} if links.oriented else {}
+        self.factor_parts |= {name: (1, size) for name, size in self.rows.factor_parts.items() if size}
         self.parts = Parts(mechanism, links, symbols, self._add_table, self._frames)
         resists = any(not row[at].is_zero() for row in numbers for at in (0, 1)) or self.parts.do_work
         self.does_work = bool(mechanism.actuators) or resists or not self.scene.power.is_zero()
@@ -168,6 +211,8 @@ class _Maker:
                 if records.array not in given:
                     size = records.width * (group.count if records.rows is None else max(records.rows) + 1)
                     arrays[records.array] = max(arrays.get(records.array, 0), size)
+        sizes = {"lam": self.rows.n_rows} | self.rows.sizes
+        arrays |= {name: size for name, size in sizes.items() if name in arrays}
         return RolledKernel("", inputs, outputs, arrays, sweeps, views)
 
     def _tuned(self, table: str) -> list[Sweep]:
@@ -184,13 +229,18 @@ class _Maker:
 
     def acceleration(self) -> RolledKernel:
         """Accelerations, multipliers and factor, by articulated bodies."""
-        return self._kernel((*USUAL, "correction"), ("x", "lam", "factor"), self._solution("u"), factor=True)
+        sweeps = self._solution("u", ("target", "correction"))
+        return self._kernel((*USUAL, "correction"), ("x", "lam", "factor"), sweeps, factor=True)
 
     def forward_dynamics(self) -> RolledKernel:
         """Accelerations and multipliers under generalized forces tau."""
-        return self._kernel(("t", "q", "v", "tau", "p"), ("x", "lam"), self._solution("tau"))
+        return self._kernel(("t", "q", "v", "tau", "p"), ("x", "lam"), self._solution("tau", ("target",)))
 
-    def _solution(self, given: str) -> list[Sweep]:
+    def _solution(self, given: str, right: Sequence[str]) -> list[Sweep]:
+        """Sweeps that solve for accelerations "x" and multipliers "lam".
+
+        right  arrays whose difference is the right-hand side of the constraint rows
+        """
         tree, rotations = self.tree, self.rotations
         zero = {"inertia": ca.SX.zeros(N_ARTICULATED), "gain": ca.SX.zeros(6)}
         return [
@@ -202,10 +252,46 @@ class _Maker:
             *rotations.effort_along_rotations("effort"),
             *rotations.armatures("effort", -1.0),
             tree.sweep("eliminating", tree.eliminating, backward=True),
-            tree.sweep("accelerating", tree.accelerating),
+            *(self._factorized_rows() if self.rows.blocks else []),
+            *self._accelerated("lam", right, anew=True),
             *rotations.acceleration_of_coordinates("x", with_bias=True),
             *self._states("x", "tau" if given == "tau" else "", lambda rate, tau: rate + tau),
         ]
+
+    def _factorized_rows(self) -> list[Sweep]:
+        rows = self.rows
+        return [
+            *self._frames(with_posture=False),
+            *rows.pulls(),
+            *rows.passed_inward("along", articulated=True),
+            *rows.factorize("along", True, "scales"),
+        ]
+
+    def _accelerated(self, lam: str, right: Sequence[str], anew: bool) -> list[Sweep]:
+        """Sweeps that compute the multipliers and then the accelerations "x" of the links, from "rest".
+
+        anew  whether the rows at the links are known, so that their residual can be computed
+        """
+        tree, rows = self.tree, self.rows
+        accelerating = tree.sweep("accelerating", tree.accelerating)
+        if not rows.blocks:
+            return [accelerating]
+        found = [*rows.multipliers("along", True, lam, right)]
+        if not anew and rows.is_refined(least=False):
+            found += [*rows.small_left(lam), *rows.refined(lam)]
+        found += [*rows.pushed("along", lam, "rest"), accelerating]
+        if anew and rows.is_refined(least=False):
+            x, dx = ca.SX.sym("x"), ca.SX.sym("dx")
+            found += [
+                *rows.missing_of_links(lam, right),
+                *rows.refined(lam),
+                *Steps.cleared("rest", self.n),
+                *rows.pushed("along", "dlam", "rest"),
+                over("copy_1", self.n, [Slot("x", x)], [Slot("dx", x)]),
+                accelerating,
+                over("added_x", self.n, [Slot("x", x), Slot("dx", dx)], [Slot("x", x + dx)]),
+            ]
+        return found
 
     def apply(self) -> RolledKernel:
         """Solution x of M x = r1 with a known factor."""
@@ -219,7 +305,7 @@ class _Maker:
             tree.clear("wrench", 6),
             tree.sweep("solving", lambda kind: tree.solving(kind, right), backward=True),
             tree.ground("ground_gain", {"gain": ca.SX.zeros(6)}),
-            tree.sweep("accelerating", tree.accelerating),
+            *self._accelerated("y", ("r2",), anew=False),
             *rotations.acceleration_of_coordinates("x", with_bias=False),
             *self._states("x", "r1", lambda rate, right: right, with_rates=False),
         ]
@@ -285,9 +371,78 @@ class _Maker:
             over("remaining", self.n, *_difference("effort", "needed", "f")),
             *self._states("f", "", lambda rate, none: rate),
             *self._inertia_of_states(),
+            *self._jacobian("u", moving=False),
+            *(self.rows.jacobian(self.n_q) if self.rows.blocks else []),
             Repeat(columns, self.n),
         ]
         return self._kernel(USUAL, ("M", "f", "J", "gamma"), sweeps)
+
+    def _jacobian(self, given: str, moving: bool = True) -> list[Sweep]:
+        """Sweeps that compute the rows of the Jacobian along the coordinates, "jac", and their right-hand sides.
+
+        moving  whether the motion of the links for coordinates without acceleration has to be computed first
+        """
+        if not self.rows.blocks:
+            return []
+        tree, unit = self.tree, ca.SX.sym("unit")
+        sweeps = [
+            *self._posture(),
+            tree.ground("ground_motion", tree.ground_motion()),
+            tree.clear("unit", 1),
+            over("copy_1", self.n, [Slot("unit", unit)], [Slot("drive", unit)]),
+            *self.rotations.accelerations_of_links("drive"),
+            tree.sweep("driven", lambda kind: tree.moving(kind, driven=True, with_inertia=False)),
+        ]
+        return [
+            *(sweeps if moving else []),
+            *self._frames(with_posture=False),
+            *self.rows.pulls(),
+            *self.rows.passed_inward("jac", articulated=False),
+            *self.rows.along_coordinates("jac"),
+        ]
+
+    def residual(self) -> RolledKernel:
+        """Violations of the constraints and their rates."""
+        sweeps = [*self._frames(), *self.rows.violations()] if self.rows.blocks else []
+        return self._kernel(USUAL, ("Phi", "Phidot"), sweeps)
+
+    def least_norm(self) -> RolledKernel:
+        """Vector x of least norm with J x = r2."""
+        rows = self.rows
+        if not rows.blocks:
+            return self.constant((*USUAL, "r2"), {"x": self.n_q})
+        sweeps = [
+            *self._jacobian("u"),
+            *rows.factorize("jac", False, "least_scales"),
+            *rows.multipliers("jac", False, "lam", ("r2",), rest=""),
+            *Steps.cleared("x", self.n_q),
+            *rows.pushed("jac", "lam", "x"),
+        ]
+        if rows.is_refined(least=True):
+            sweeps += [
+                *rows.missing_of_coordinates("lam", ("r2",)),
+                *rows.refined("lam"),
+                *rows.pushed("jac", "dlam", "x"),
+            ]
+        return self._kernel((*USUAL, "r2"), ("x",), sweeps)
+
+    def solve_residual(self) -> RolledKernel:
+        """Residual of the constraint equations, and its scale."""
+        inputs = (*USUAL, "correction", "a")
+        if not self.rows.blocks:
+            return self.constant(inputs, {"missing": 1, "whole": 1})
+        sweeps = [*self._jacobian("u"), *self.rows.residual_of_solution()]
+        return self._kernel(inputs, ("missing", "whole"), sweeps)
+
+    @property
+    def pivots(self) -> tuple[int, int]:
+        """Range of the reciprocal pivots of the constraint rows in a factor."""
+        begin = 0
+        for name, (width, count) in self.factor_parts.items():
+            if name == "pivots":
+                return begin, begin + width * count
+            begin += width * count
+        return 0, 0
 
     def _posture(self) -> list[Sweep]:
         """Sweeps that compute sines and cosines, and rotations and rates of spherical and free joints."""
@@ -396,6 +551,8 @@ class _Maker:
         usual = {"t": symbols.t, "q": scene.q, "v": scene.v, "p": symbols.p} | (
             {"u": symbols.u} if given == "u" else {}
         )
+        if self._needs_multipliers([slot.value for slot in results]):
+            usual |= {"lam": self._lam}
         arguments = [(Slot(array, value), [0]) for array, value in usual.items()]
         arguments += [(Slot("frame", frame), [link]) for frame, link in zip(scene.frames, scene.touched, strict=True)]
         slots = [slot for slot, _ in arguments]
@@ -433,9 +590,29 @@ class _Maker:
         if not any(slot.value.numel() for slot in slots):
             return self._kernel(inputs, names, [])
         frames = self._frames() if self._needs_frames(values) else []
+        if "lam" not in inputs and self._needs_multipliers(values):
+            frames = self._solution("u", ("target",))
         given, places = [slot for slot, _ in more], [records for _, records in more]
         code = self._straight(f"straight_{names[0]}", given, places, slots, targets)
         return self._kernel(inputs, names, [*before, *frames, code])
+
+    @cached_property
+    def _lam(self) -> ca.SX:
+        """Symbols of the multipliers."""
+        return ca.SX.sym("lam", self.rows.n_rows)
+
+    def _needs_multipliers(self, values: Sequence[ca.SX]) -> bool:
+        return bool(self.rows.blocks) and ca.depends_on(ca.veccat(*values), self._lam)
+
+    def multiplier(self, constraint: str) -> ca.SX:
+        """Multiplier of the first row of a constraint."""
+        return self._lam[self.rows.names.index(constraint)]
+
+    def captures(self) -> RolledKernel:
+        """Values of the parameters that guards capture."""
+        scene = self.scene
+        values = captured_numbers(self.mechanism, scene.motion.frames, scene.symbols)
+        return self.straight([values], ("captured",))
 
     def _needs_frames(self, values: Sequence[ca.SX]) -> bool:
         return bool(self.scene.frames) and ca.depends_on(ca.veccat(*values), ca.veccat(*self.scene.frames))
@@ -454,10 +631,10 @@ class _Maker:
 
     def outputs(self) -> tuple[list[str], RolledKernel]:
         """Names of the outputs, and the kernel of their values."""
-        scene, none = self.scene, cast(Solution, None)  # no output of a tree without constraints needs the multipliers
+        scene, solution = self.scene, cast(Solution, self)  # outputs need nothing of it but `multiplier`
         known = self.mechanism, scene.motion, scene.symbols
-        sensors = LinkSensors(self.mechanism, self.links, Sensors(*known, none, scene.applied))
-        names, values = outputs_of(*known, scene.positions, none, scene.applied, sensors)
+        sensors = LinkSensors(self.mechanism, self.links, Sensors(*known, solution, scene.applied))
+        names, values = outputs_of(*known, scene.positions, solution, scene.applied, sensors)
         before = self._moved(sensors.need_wrench) if sensors.inputs else []
         return names, self.straight([values], ("values",), USUAL, sensors.inputs, before)
 
@@ -468,7 +645,7 @@ class _Maker:
         """
         tree, x = self.tree, ca.SX.sym("x")
         sweeps = [
-            *self._solution("u"),
+            *self._solution("u", ("target",)),
             tree.ground("ground_motion", tree.ground_motion()),
             over("copy_1", self.n, [Slot("x", x)], [Slot("drive", x)]),
             *self.rotations.accelerations_of_links("drive"),
@@ -481,7 +658,8 @@ class _Maker:
     def guards(self) -> RolledKernel:
         """Values of the guards."""
         scene = self.scene
-        values = guard_values(self.mechanism, scene.motion.frames, scene.symbols, (), ca.SX(0, 1))
+        names, lam = self.rows.names, self._lam
+        values = guard_values(self.mechanism, scene.motion.frames, scene.symbols, names, lam)
         return self.straight([values], ("values",), (*USUAL, "lam"))
 
     def power(self) -> RolledKernel:

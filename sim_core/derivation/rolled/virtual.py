@@ -158,8 +158,8 @@ def _measured(mechanism: Mechanism) -> tuple[SphereContact, ...]:
 def _named(mechanism: Mechanism) -> Iterable[str]:
     """Names of the bodies whose frames forces, outputs or guards need."""
     parts = (*_measured(mechanism), *mechanism.outputs, *mechanism.guards, *mechanism.forces)
-    names = list(mechanism.pushable)
-    for part in parts:
+    names, captured = list(mechanism.pushable), set(mechanism.captured_constraints)
+    for part in (*parts, *(each for each in mechanism.constraints if each.name in captured)):
         owners = [part, *getattr(part, "points", ()), *getattr(part, "conditions", ())]
         names += [getattr(each, key) for each in owners for key in ("body", "other", "body_a", "body_b")
                   if getattr(each, key, "")]  # fmt: skip

@@ -1,0 +1,258 @@
+"""Loops over the constraint rows of a tree give the numbers of straight-line kernels."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from armswing import build
+from sim_core import Simulation, forward_dynamics, inverse_dynamics
+from sim_core.derivation.rolled.elimination import Elimination
+from sim_core.derivation.rolled.kernels import derive_rolled
+from sim_core.derivation.start import checked_rows, violated_at_start
+from sim_core.errors import InvalidMechanism, InvalidRequest
+from sim_core.kernels.bound import BoundKernel
+from sim_core.kernels.machine_code import native
+from sim_core.kernels.rolled import RolledKernel, module_of_rolled
+from sim_core.mechanism import (
+    GROUND,
+    Anchored,
+    Coincidence,
+    Distance,
+    JointRelation,
+    Mechanism,
+    Perpendicular,
+    PrescribedMotion,
+    Slider,
+    SpinRelation,
+    Tunable,
+    X,
+    Y,
+    Z,
+)
+from sim_core.mechanism.description import Body, ConstraintMode, Joint
+from sim_core.mechanism.outputs import ReactionOutput
+from sim_core.stabilization.registry import STABILIZERS, stabilizer_named
+from sim_core.system import System, assemble
+from tests.sim_core.test_rolled import AGREEMENT, differs, lines_run, tree
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sim_core.errors.DescriptionWarning", "ignore::sim_core.errors.StartWarning"
+)
+POINT, OTHER = (0.1, -0.05, 0.02), (0.03, 0.1, -0.04)
+ENDS = {"point_a": POINT, "point_b": OTHER}
+
+
+def constrained() -> Mechanism:
+    """A tree with all kinds of constraints, of which some do not always hold."""
+    bare = tree(9, 2, ("revolute", "prismatic"), branches=2)
+    constraints = (
+        Distance(name="rod", body_a="body_7", body_b="body_4", length=0.7, **ENDS),
+        Coincidence(name="sliding", body_a="body_8", body_b=GROUND, directions=(Y, Z), **ENDS),
+        SpinRelation(name="mesh", terms=(("body_5", X, 0.5), ("body_6", (0.0, 0.6, 0.8), 0.7))),
+        Slider(name="slider", body_a="body_2", axis_a=Y, body_b="body_4", **ENDS),
+        Perpendicular(name="square", body_a="body_4", axis_a=Y, body_b="body_2", axis_b=Z),
+        JointRelation(name="gear", terms=(("joint_1", 1.0), ("joint_3", -0.7)), offset=0.1),
+        Anchored(name="held", body="body_4", point=POINT, axis=Z, at=Tunable("height", 0.3)),
+    )
+    names = [constraint.name for constraint in constraints]
+    return dataclasses.replace(
+        bare,
+        name="constrained",
+        constraints=constraints,
+        constraint_modes=(
+            ConstraintMode(name="most", constraints=tuple(name for name in names if name != "held")),
+            ConstraintMode(name="all"),
+            ConstraintMode(name="few", constraints=("rod", "mesh")),
+        ),
+        outputs=(*bare.outputs, ReactionOutput(name="torque", constraint="gear")),
+        open_start=True,
+    )
+
+
+def with_balls() -> Mechanism:
+    """A tree with spherical joints and constraints."""
+    bare = tree(2, 6, ("spherical", "revolute"))
+    rod = Distance(name="rod", body_a="body_1", body_b=GROUND, length=0.7, **ENDS)
+    mesh = SpinRelation(name="mesh", terms=(("body_0", X, 0.5), ("body_1", (0.0, 0.6, 0.8), 0.7)))
+    return dataclasses.replace(bare, name="balls", constraints=(mesh, rod), open_start=True)
+
+
+MECHANISMS = {
+    "constrained": constrained(),
+    "balls": with_balls(),
+    "charmie": build("charmie", loops="closed"),
+    "gibbon": build("gibbon", line="bars"),
+}
+
+
+def four_bars(loops: int) -> Mechanism:
+    """Four-bars side by side in joint coordinates, each with two rockers and a coupler."""
+    bar: dict[str, Any] = {"mass": 1.0, "inertia": (0.1, 0.1, 0.1, 0.0, 0.0, 0.0), "center_of_mass": (0.5, 0.0, 0.0)}
+    bodies, joints, constraints = list[Body](), list[Joint](), list[Coincidence]()
+    for k in range(loops):
+        names = [f"{name}_{k}" for name in ("left", "coupler", "right")]
+        bodies += [Body(name=name, **bar) for name in names]
+        foot, tip = (2.0 * k, 0.0, 0.0), (1.0, 0.0, 0.0)
+        joints += [
+            Joint(name=f"a_{k}", parent=GROUND, child=names[0], parent_point=foot, axis=Z),
+            Joint(name=f"b_{k}", parent=names[0], child=names[1], parent_point=tip, axis=Z),
+            Joint(name=f"c_{k}", parent=GROUND, child=names[2], parent_point=(2.0 * k + 1.0, 0.0, 0.0), axis=Z),
+        ]
+        ends = {"body_a": names[1], "point_a": tip, "body_b": names[2], "point_b": tip}
+        constraints.append(Coincidence(name=f"loop_{k}", **ends))
+    return Mechanism(
+        name=f"four_bars_{loops}",
+        coordinates="joint",
+        bodies=tuple(bodies),
+        joints=tuple(joints),
+        constraints=tuple(constraints),
+        gravity=(0.0, -9.81, 0.0),
+        initial_q=(1.2, -1.2, 1.2) * loops,
+        initial_v=(0.1, -0.1, 0.1) * loops,
+    )
+
+
+def results(system: System) -> dict[str, object]:
+    random = np.random.default_rng(7)
+    q, v, tau = 0.8 * random.normal(size=(3, system.n_q))
+    u, p = random.normal(size=system.n_u), system.default_parameters()
+    U, r2, lam = random.normal(size=(3, system.max_rows))
+    M, f, J, gamma = system.terms(0.0, q, v, u, p)
+    a, multipliers, factor = system.acceleration(0.0, q, v, u, p, U)
+    x, y = system.apply(factor, tau, r2)
+    Phi, Phidot = system.residual(0.0, q, v, p)
+    inputs, mechanism = [np.zeros(1), q, v, u, p], system.mechanism
+    captured, guards = np.zeros(len(mechanism.captured_constraints)), np.zeros(len(mechanism.guards))
+    system.bind("captures", inputs, [captured])()
+    system.bind("guards", [*inputs, lam], [guards])()
+    wrong = a + 0.1 * random.normal(size=system.n_q) * np.abs(a).max()
+    return {
+        "M": M, "f": f, "J": J, "gamma": gamma, "a": a, "lam": multipliers, "M a + J' lam": M @ a + J.T @ multipliers,
+        "x": x, "y": y, "Phi": Phi, "Phidot": Phidot, "captured": captured, "guards": guards,
+        "forward dynamics": forward_dynamics(system, q, v, tau, p=p),
+        "inverse dynamics": inverse_dynamics(system, q, v, tau, p),
+        "energy": system.energy(0.0, q, v, p), "outputs": list(system.outputs(0.0, q, v, p, u).values()),
+        "least norm": system.least_norm(0.0, q, v, r2, p),
+        "residual of a wrong solution": system.solve_residual(0.0, q, v, wrong, p, U),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_rolled_and_unrolled_rows_give_the_same_numbers(name: str) -> None:
+    rolled, unrolled = (assemble(MECHANISMS[name], rolled=way) for way in (True, False))
+    assert (rolled.is_rolled, unrolled.is_rolled) == (True, False)
+    assert rolled.constraint_modes == tuple(
+        dataclasses.replace(mode, factor_size=rolled.max_factor) for mode in unrolled.constraint_modes
+    )
+    assert rolled.lengths == unrolled.lengths
+    assert rolled.max_rows > 0
+    expected = results(unrolled)
+    for what, value in results(rolled).items():
+        assert differs(value, expected[what]) < AGREEMENT, what
+
+
+@pytest.mark.parametrize("stabilizer", STABILIZERS)
+@pytest.mark.parametrize("name", ["charmie", "gibbon"])
+def test_a_simulation_takes_the_same_steps_with_rolled_rows(name: str, stabilizer: str) -> None:
+    found = []
+    for way in (True, False):
+        simulation = Simulation(assemble(MECHANISMS[name], rolled=way), stabilizer=stabilizer_named(stabilizer))
+        simulation.set_effort(3.0 * np.sin(np.arange(1.0, simulation.system.n_u + 1.0)))
+        simulation.advance(0.05)
+        assert np.abs(simulation.state.v).max() > 0.1
+        found.append((simulation.state.q, simulation.state.v, simulation.multipliers(), simulation.energy()))
+    for ours, expected in zip(*found, strict=True):
+        assert differs(ours, expected) < 20 * AGREEMENT
+
+
+def test_a_rolled_simulation_with_rows_continues_from_a_snapshot_with_the_same_bytes() -> None:
+    system = assemble(MECHANISMS["charmie"], rolled=True)
+    whole, first, second = (Simulation(system) for _ in range(3))
+    whole.advance(0.02)
+    first.advance(0.01)
+    second.restore(first.state)
+    second.advance(0.01)
+    for name in ("q", "v"):
+        assert getattr(second.state, name).tobytes() == getattr(whole.state, name).tobytes()
+
+
+def test_a_hand_of_a_rolled_gibbon_lets_go_and_grips_again_at_the_same_time() -> None:
+    found = []
+    for way in (True, False):
+        simulation = Simulation(assemble(MECHANISMS["gibbon"], rolled=way))
+        for effort, seconds in (((0.0, 1.0, 0.0), 0.05), ((5.0, 1.0, 1.0), 0.6)):
+            simulation.set_effort(effort)
+            simulation.advance(seconds)
+        events = simulation.take_events()
+        found.append((events, simulation.state.q))
+    assert [(each.kind, each.time) for each in found[0][0]] == [(each.kind, each.time) for each in found[1][0]]
+    assert [each.kind for each in found[0][0]] == ["release", "grip"]
+    assert differs(found[0][1], found[1][1]) < 100 * AGREEMENT
+
+
+def test_the_start_of_a_rolled_mechanism_with_rows_is_checked() -> None:
+    planes = dataclasses.replace(constrained(), constraint_modes=(ConstraintMode(),))
+    rolled, unrolled = (checked_rows_way(planes, way) for way in (True, False))
+    assert rolled == unrolled
+
+
+def checked_rows_way(mechanism: Mechanism, rolled: bool) -> tuple[list[str], str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sim_core.derivation.start.is_rolled", lambda _: rolled)
+        return checked_rows(mechanism), violated_at_start(mechanism)
+
+
+def test_rows_that_no_coordinate_moves_are_left_out_or_refused() -> None:
+    loops = four_bars(1)
+    idle = Perpendicular(name="flat", body_a="left_0", axis_a=X, body_b=GROUND, axis_b=Z)
+    system = assemble(dataclasses.replace(loops, constraints=(*loops.constraints, idle)), rolled=True)
+    assert system.constraint_modes[0].row_names == ("loop_0", "loop_0")
+    contradiction = dataclasses.replace(loops, constraints=(dataclasses.replace(idle, axis_a=Z),))
+    with pytest.raises(InvalidMechanism, match="constraint 'flat' cannot hold: one of its rows is 1 wherever"):
+        assemble(contradiction, rolled=True)
+
+
+def test_prescribed_motions_are_refused_by_name() -> None:
+    loops = four_bars(1)
+    driven = PrescribedMotion(name="turning", joint="a_0", motion=lambda t: 1.2 + t)
+    with pytest.raises(InvalidRequest, match="cannot be rolled, because it has PrescribedMotion"):
+        assemble(dataclasses.replace(loops, constraints=(driven,)), rolled=True)
+
+
+def test_the_derivation_of_rolled_rows_grows_with_the_number_of_loops_and_no_faster() -> None:
+    def work(loops: int) -> None:
+        derivation = derive_rolled(four_bars(loops))
+        module_of_rolled(derivation.kernels, derivation.tables)
+
+    few, many, most = (lines_run(partial(work, loops)) for loops in (2, 6, 22))
+    assert (most - many) / 16 <= 1.1 * (many - few) / 4
+
+
+@pytest.mark.parametrize("most_fused", [0, 3])
+def test_a_factor_of_blocks_solves_a_sparse_system(most_fused: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim_core.derivation.rolled.elimination.MOST_FUSED", most_fused)
+    random, sizes = np.random.default_rng(3), [1, 2, 3, 2, 1, 3, 2, 2, 1, 3]
+    pairs = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (6, 2), (7, 5), (8, 9), (9, 3), (1, 9), (6, 7)]
+    firsts = np.concatenate([[0], np.cumsum(sizes)])
+    A = np.zeros((firsts[-1], firsts[-1]))
+    made = Elimination(sizes, pairs, "S", "pivots")
+    S, pivots, x = np.zeros(made.size), np.zeros(len(A)), random.normal(size=len(A))
+    for i, j in [(i, i) for i in range(len(sizes))] + pairs:
+        block = random.normal(size=(sizes[i], sizes[j]))
+        block = 20.0 * np.eye(sizes[i]) + block + block.T if i == j else block
+        rows, columns = (slice(firsts[k], firsts[k + 1]) for k in (i, j))
+        A[rows, columns], A[columns, rows] = block, block.T
+        at, turned = made.entry(i, j)
+        S[at.first : at.first + at.width] = (block.T if turned else block).ravel(order="F")
+    expected = np.linalg.solve(A, x)
+    kernel = RolledKernel("solve", ("p",), ("S", "pivots", "x"), {}, [*made.factorize(), *made.solve("x")])
+    library = native.linked(module_of_rolled([kernel], {}), ["solve"])
+    BoundKernel(library.addresses["solve"], [np.zeros(1)], [S, pivots, x], library)()
+    assert differs(x, expected) < AGREEMENT
+    assert np.linalg.slogdet(A)[1] == pytest.approx(-np.log(pivots).sum(), rel=1e-12)
+    assert sorted(made.rows) == list(range(len(A)))
