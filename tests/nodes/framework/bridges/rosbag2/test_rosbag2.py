@@ -22,6 +22,7 @@ from rosbags.typesys import Stores, get_typestore  # noqa: E402
 
 from nodes.cli.application import run  # noqa: E402
 from nodes.framework.bridges.rosbag2.export import export_rosbag2  # noqa: E402
+from nodes.framework.bridges.rosbag2.restore import BagError, restore  # noqa: E402
 from nodes.framework.messages import (  # noqa: E402
     BodyPoses,
     Description,
@@ -434,3 +435,36 @@ def test_the_bag_opens_without_armswing_files_beside_it(file: Path, tmp_path: Pa
     again = tmp_path / "again.mcap"
     assert run(["import", str(moved), "-o", str(again)]) == 0
     assert content_of(again) == content_of(file)
+
+
+def small_bag(folder: Path) -> bytes:
+    """The MCAP file of a bag with a few messages."""
+    source = folder / "small.mcap"
+    with RecordingWriter(source, {"robot": "a"}) as writer:
+        for number in range(8):
+            state = RobotState(timestamp=0.1 * number, name=["j"], position=[0.1], velocity=[0.2])
+            writer.write("a/state", state, state.timestamp)
+    export_rosbag2(source, folder / "small")
+    return (folder / "small/small.mcap").read_bytes()
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(2000, marks=pytest.mark.soak)])
+def test_a_damaged_bag_is_refused_or_read(count: int, tmp_path: Path) -> None:
+    """Restoring ends with BagError or with a readable recording, whatever the bytes are."""
+    whole, source = small_bag(tmp_path), random.Random(11)
+    path, target = tmp_path / "damaged.mcap", tmp_path / "again.mcap"
+    texts = [place for place in range(len(whole)) if whole.startswith((b'"index"', b'"format"', b'"log_time'), place)]
+    refusals: list[str] = []
+    for number in range(count):
+        content = bytearray(whole)
+        for _ in range(source.randrange(1, 4)):  # in the archive every other time, otherwise anywhere
+            place = source.choice(texts) + source.randrange(60) if number % 2 else source.randrange(len(content))
+            content[place % len(content)] = source.choice(b'\x00\xff{}[]",:-9e.1')
+        path.write_bytes(content)
+        try:
+            restore(path, target)
+            assert RecordingFile(target).scan().warning == ""
+        except BagError as error:
+            refusals.append(str(error))
+    assert len(refusals) > count // 4
+    assert not [each for each in refusals if "\n" in each]
