@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from nodes.hil.fitting.checking import Findings
+from nodes.hil.fitting.output_error_verdict import OutputErrorVerdict
 from nodes.hil.fitting.reading import FitCase
 from nodes.hil.logs.findings import LogFinding
 from sim_core.identification.estimates import surely_not_zero
@@ -78,6 +79,7 @@ class FitVerdict(msgspec.Struct, kw_only=True):
     inertias_fitted  whether inertias were changed; they are kept if they gain nothing beyond friction
     more_friction    one line for each kind of friction that would improve the prediction, but is not in the model
     findings         {file: findings of the checks that were made before the fit}
+    output_error     the fit by output error, if one was made
     """
 
     kind: str = KIND
@@ -94,6 +96,7 @@ class FitVerdict(msgspec.Struct, kw_only=True):
     more_friction: list[str]
     notes: list[str]
     findings: dict[str, list[LogFinding]] = {}
+    output_error: OutputErrorVerdict | None = None
 
 
 def verdict_of(case: FitCase, result: FitResult, findings: Findings) -> FitVerdict:

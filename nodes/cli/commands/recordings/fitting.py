@@ -25,8 +25,10 @@ from nodes.cli.terminal import (
 EXIT_CODES = {"better": 0, "not better": 1, "refused": 2, "not certain": 3}
 LIBRARIES = ("matplotlib", "jinja2", "scipy")
 ERRORS = ("zero", "gain", "delay")
+ACTUATION = ("backlash", "stiffness")  # by output error alone
+METHODS = ("auto", "inverse", "output-error")
 MOST_HINTS = 6  # printed per recording
-PARAMETERS = ("inertia", "friction", *ERRORS)
+PARAMETERS = ("inertia", "friction", *ERRORS, *ACTUATION)
 
 
 def fit(
@@ -37,8 +39,12 @@ def fit(
         str, typer.Option("--robot", help="A robot or a model file in place of the recorded one.", show_default=False)
     ] = "",
     params: Annotated[
-        str, typer.Option("--params", help="What is fitted: friction, and inertia, zero, gain, delay.")
+        str,
+        typer.Option("--params", help=f"What is fitted: {', '.join(PARAMETERS)}; always friction."),
     ] = "inertia,friction",
+    method: Annotated[
+        str, typer.Option("--method", help=f"How zero, gain, delay and the like are fitted: {', '.join(METHODS)}.")
+    ] = "auto",
     holdout: Annotated[
         float, typer.Option("--holdout", help="Last share of the motion, which is predicted and not fitted.")
     ] = 0.3,
@@ -80,6 +86,10 @@ def fit(
 
     Errors of the measurement can be searched for as well: zero (an encoder's zero, rad or m), gain (a motor constant,
     relative) and delay (of the efforts, s). They are reported with intervals, and are no part of the corrected robot.
+
+    Where commands were recorded, these, backlash and the servos' stiffness are also fitted by output error: the model
+    is simulated with the commands, and its positions are compared with the measured ones. --method inverse leaves this
+    out; --method output-error ends with exit code 2 if it is not possible.
     """
     for file in recordings:
         require_recording(file)
@@ -94,13 +104,14 @@ def fit(
     from nodes.hil.fitting import folder
     from nodes.hil.fitting.checking import check_case, joints_left_out
     from nodes.hil.fitting.correcting import corrections_of
+    from nodes.hil.fitting.output_error import add_output_error
     from nodes.hil.fitting.reading import read_fit_case
     from nodes.hil.fitting.second_report import report_on_held_out
     from nodes.hil.fitting.verdict import KIND, sliding_joints, verdict_of
     from nodes.hil.report.folder import foreign_file
     from sim_core.identification import fitting
 
-    chosen = _chosen(params)
+    chosen = _chosen(params, method)
     if not 0.0 < holdout < 1.0:
         raise InputError(f"--holdout {holdout:g}: expected a share above 0 and below 1, as in --holdout 0.3")
     output = Path(f"{recordings[0].stem}_fit") if output is None else output
@@ -129,9 +140,13 @@ def fit(
                 constant_sd=case.constant_sd,
                 left_out=left_out,
             )
+        verdict = verdict_of(case, result, findings)
+        kinds = [name for name in chosen if name in (*ERRORS, *ACTUATION)]
+        if method != "inverse" and (kinds or method != "auto"):
+            with working("simulating the recorded commands"):
+                add_output_error(verdict, case, kinds, "inertia" in chosen, holdout, is_required=method != "auto")
     except (StreamError, fitting.NothingToFitError) as error:
         raise InputError(str(error)) from None
-    verdict = verdict_of(case, result, findings)
     corrections = corrections_of(result, case.mechanism, case.robot)
     with working("drawing"):
         folder.write(verdict, result, corrections, sliding_joints(case.mechanism), output)
@@ -149,13 +164,17 @@ def fit(
     raise typer.Exit(EXIT_CODES[verdict.outcome])
 
 
-def _chosen(params: str) -> list[str]:
+def _chosen(params: str, method: str) -> list[str]:
+    if method not in METHODS:
+        raise InputError(f"--method {method}: no such method; choose of {', '.join(METHODS)}")
     chosen = [name.strip() for name in params.split(",") if name.strip()]
     for name in chosen:
         if name not in PARAMETERS:
             raise InputError(f"--params {name}: no such parameters; choose of {', '.join(PARAMETERS)}")
     if "friction" not in chosen:
         raise InputError(f"--params {params}: friction is always fitted; write inertia,friction or friction")
+    if method == "inverse" and (unseen := [name for name in ACTUATION if name in chosen]):
+        raise InputError(f"--params {unseen[0]}: only output error sees it; leave out --method inverse")
     return chosen
 
 
@@ -194,11 +213,23 @@ def _print(verdict: Any, files: list[Path]) -> None:
         if error.is_found:
             line = f"{error.name} is {error.value:.3g}, between {error.low:.3g} and {error.high:.3g}"
             print_line(f"error of the measurement: {line}")
+    if verdict.output_error is not None:
+        _print_output_error(verdict.output_error)
     for line in (*verdict.more_friction, *verdict.notes, *_hints(verdict)):
         print_line(line)
     unknown = f"{len(verdict.refusals)} that cannot be known from these recordings"
     print_line(f"{len(verdict.parameters)} combinations of parameters with intervals; {unknown}")
     print_line(f"wrote {', '.join(map(str, files))}")
+
+
+def _print_output_error(found: Any) -> None:
+    print_line(f"\noutput error, {found.segments} segments of {found.segment_s:.3g} s: {found.outcome}")
+    print_line("rms error of the held-out positions, rad or m:")
+    rows = [(each.name, f"{each.before:.3g}", f"{each.after:.3g}") for each in found.joints]
+    print_table(("joint", "before", "after"), rows)
+    for each in (*found.actuation, *found.friction):
+        if each.is_found:
+            print_line(f"by output error: {each.name} is {each.value:.3g}, between {each.low:.3g} and {each.high:.3g}")
 
 
 def _hints(verdict: Any) -> Iterator[str]:
