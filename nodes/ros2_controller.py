@@ -123,23 +123,25 @@ class Ros2Controller(Node):
                 self._waits_for = str(error)
                 self._stopped.wait(RETRY_S)
                 continue
-            node = session.node(f"/{graph.ros_name(self._context.robot)}/armswing")
+            node = session.node(f"/{graph.ros_name(self._context.robot)}/armswing", blocks=True)  # no state may be lost
             node.subscribe(self._command_topic, JointState, self._receive)
             self._clock = node.publisher("/clock", Clock, graph.Qos(depth=1))
             self._tf = node.publisher("/tf", TFMessage, graph.Qos(depth=100))
             self._node = node
             self._waits_for = f"a controller of ROS 2 that publishes {self._command_topic}"
             self._session = session
-            session.watch(self._changed)
+            while not any(self._is_controller(each) for each in session.endpoints()):
+                if self._stopped.wait(RETRY_S):
+                    return
+            self._waits_for = ""
             return
 
     @property
     def _command_topic(self) -> str:
         return f"/{graph.ros_name(self._context.robot)}/joint_command"
 
-    def _changed(self, endpoint: Endpoint, is_there: bool) -> None:
-        if endpoint.kind == graph.PUBLISHER and endpoint.name == self._command_topic and is_there:
-            self._waits_for = ""
+    def _is_controller(self, endpoint: Endpoint) -> bool:
+        return endpoint.kind == graph.PUBLISHER and endpoint.name == self._command_topic
 
     def _begin(self, description: Description) -> None:
         """Declare the topics of the robot."""

@@ -20,19 +20,24 @@ class LiveMessages:
     When a launch ends, the iteration continues with the messages of the next launch.
 
     on_launch  function called before the first message of each launch, with a client of that launch
+    on_end     function called when a launch has ended, or the iteration; the client is still open
     stop       event that ends the iteration
     received   number of messages so far
     """
 
     def __init__(
-        self, domain: int | None, stop: threading.Event, on_launch: Callable[[Client], None] = lambda client: None
+        self,
+        domain: int | None,
+        stop: threading.Event,
+        on_launch: Callable[[Client], None] = lambda client: None,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         self.domain = default_domain() if domain is None else domain
         self.stop = stop
         self.received = 0
         self._lost_before = 0
         self._client: Client | None = None
-        self._on_launch = on_launch
+        self._on_launch, self._on_end = on_launch, on_end
         self._time = 0.0  # s of simulation time, of the latest state
 
     @property
@@ -51,7 +56,10 @@ class LiveMessages:
                 with Client(self.domain) as client:
                     self._client = client
                     self._on_launch(client)
-                    yield from self._of_launch(client)
+                    try:
+                        yield from self._of_launch(client)
+                    finally:
+                        self._on_end()
             except (NotLiveError, RegistryError, OSError):
                 pass
             finally:

@@ -55,6 +55,10 @@ class Router:
     def begin(self) -> None:
         config = {"mode": "router", "listen": {"endpoints": [self.address]}}
         config |= {"scouting": {"multicast": {"enabled": False}}, "timestamping": {"enabled": True}}
+        patience = {
+            "drop": {"wait_before_drop": 1_000_000}
+        }  # us; a busy computer pauses for longer than the usual 1 ms
+        config |= {"transport": {"link": {"tx": {"queue": {"congestion_control": patience}}}}}
         self._session = zenoh.open(zenoh.Config.from_json5(json.dumps(config)))
 
     def end(self) -> None:
@@ -177,6 +181,8 @@ def test_a_peer_finds_topics_and_services_by_tokens_and_reads_the_states(
         until(lambda: client.sim_status()["state"] == "paused")
         snapshot_time = client.sim_status()["time"]
         until(lambda: abs(stamp(graph, topic) - snapshot_time) < 1e-9)
+    graph.launch.send_signal(signal.SIGINT)
+    until(lambda: not has(graph, topic) and not has(graph, "/sim/get_parameters"))  # they leave with the launch
     out, err = graph.stop_bridge()
     assert err == ""
     assert "0 messages were lost" in out
@@ -267,11 +273,11 @@ def test_a_peer_holds_the_pendulum_upright(ground: Any, until: Callable[..., Non
         call(graph, "set_simulation_state", state={"state": 0})
         graph.peer("balance", robot="rotary_pendulum", gains=gains)
         call(graph, "set_simulation_state", state={"state": 1})
-        until(lambda: graph.peer("balanced").get("time", 0.0) > 4.0)
+        until(lambda: graph.peer("balanced").get("time", 0.0) > 2.5)
         assert abs(graph.peer("balanced")["tilt"]) < 0.02
         with Client(0) as client:
             status = client.sim_status()
-        assert status["commands_taken"]["ros2"] > 500
+        assert status["commands_taken"]["ros2"] > 300
         assert "0 were refused" in graph.stop_bridge()[0]
     finally:
         graph.close()
@@ -295,7 +301,7 @@ def test_what_is_malformed_or_foreign_is_refused_and_the_launch_goes_on(
         graph.peer("token", key=f"{parts.format(zid=graph.peer.zid)}/{ending}")
     graph.peer("token", key="@ros2_lv/0/x/y/z")
     small = {"name": ["arm"], "effort": [0.001]}
-    graph.peer("publish", name=command, kind=JOINT_STATE, message=small, count=20_000)  # a flood
+    graph.peer("publish", name=command, kind=JOINT_STATE, message=small, count=100_000)  # a flood
     with Client(0) as client:
         until(lambda: client.sim_status()["commands_taken"].get("ros2", 0) > 10)
         tick = client.sim_status()["tick"]
@@ -313,7 +319,7 @@ def test_what_is_malformed_or_foreign_is_refused_and_the_launch_goes_on(
         assert line in err, (line, err)
     assert "Traceback" not in err
     assert int(out.rpartition(" were refused")[0].rpartition(" ")[2]) >= 11
-    assert int(out.rpartition(" commands on the way")[0].rpartition(" ")[2]) > 1000  # of the flood
+    assert int(out.rpartition(" commands on the way")[0].rpartition(" ")[2]) > 50_000  # of the flood
 
 
 def test_a_router_that_is_lost_and_comes_back_costs_only_what_was_published_meanwhile(
@@ -338,6 +344,22 @@ def test_a_router_that_is_lost_and_comes_back_costs_only_what_was_published_mean
     out, _ = graph.stop_bridge()
     apart = int(out.rpartition(" were published without")[0].rpartition(" ")[2])
     assert told["gaps"] <= apart  # every topic counts there
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+def test_a_minute_of_states_at_1_khz_arrives_without_a_loss(ground: Any, until: Callable[..., None]) -> None:
+    graph = Graph(ground, step_ms=1.0)
+    try:
+        topic = f"{ROBOT}/joint_states"
+        until(lambda: has(graph, topic))
+        graph.peer("listen", name=topic, kind=JOINT_STATE)
+        until(lambda: count(graph, topic) > 60_000, 120.0)
+        told = graph.peer("heard", name=topic, kind=JOINT_STATE)
+        assert (told["gaps"], told["publishers"]) == (0, 1)
+        assert "0 messages were lost" in graph.stop_bridge()[0]
+    finally:
+        graph.close()
 
 
 def test_each_side_is_found_again_after_a_restart(graph: Graph, until: Callable[..., None]) -> None:
@@ -512,40 +534,22 @@ def test_an_actuator_of_a_node_of_the_launch_file_is_not_the_bridges(ground: Any
         graph.close()
 
 
-GUARDED = """
-[sim]
-robot = "arm_2dof"
-mode = "realtime"
-step_ms = 1.0
-safe_mode = "hold"
+GUARD = """
 [[nodes]]
 name = "guard"
 run = "nodes/guard/node.py:Guard"
-[nodes.params.joints.joint_2]
-lower = -1.0
-upper = 0.2
-velocity = 2.0
-acceleration = 10.0
-modes = ["position"]
-[nodes.params.joints.joint_4]
-lower = -2.0
-upper = 2.0
-velocity = 2.0
-acceleration = 10.0
-modes = ["position"]
+params.joints.arm = { effort = 0.001, modes = ["effort"] }
 """
 
 
 def test_commands_pass_the_guard(ground: Any, until: Callable[..., None]) -> None:
-    plan = ground.folder / "guarded.toml"
-    plan.write_text(GUARDED)
-    graph = Graph(ground, plan=plan)
+    graph = Graph(ground, start_deg=0.0, nodes=GUARD)
     try:
-        until(lambda: has(graph, f"{ARM}/joint_command", "/guard/get_parameters"))
-        command = {"name": ["joint_2", "joint_4"], "position": [0.9, 0.1]}  # beyond the guard's upper limit
+        command = f"{ROBOT}/joint_command"
+        until(lambda: has(graph, command, "/guard/get_parameters"))
 
         def clamped() -> bool:
-            graph.peer("publish", name=f"{ARM}/joint_command", kind=JOINT_STATE, message=command)
+            graph.peer("publish", name=command, kind=JOINT_STATE, message={"name": ["arm"], "effort": [0.04]})
             with Client(0) as client:
                 return client.guards()["guard"].clamps > 0
 
@@ -553,11 +557,11 @@ def test_commands_pass_the_guard(ground: Any, until: Callable[..., None]) -> Non
         with Client(0) as client:
             assert "ros2" not in client.sim_status()["commands_taken"]  # it speaks to the guard alone
         names = graph.peer("call", name="/guard/list_parameters", request={})["result"]
-        assert "joints.joint_2.upper" in names["names"]
-        assert "joints.joint_2" in names["prefixes"]
-        values = graph.peer("call", name="/guard/get_parameters", request={"names": ["joints.joint_2.upper"]})["values"]
-        assert values[0]["double_value"] == 0.2
-        change = {"name": "joints.joint_2.upper", "value": {"type": 3, "double_value": 2.0}}
+        assert "joints.arm.effort" in names["names"]
+        assert "joints.arm" in names["prefixes"]
+        values = graph.peer("call", name="/guard/get_parameters", request={"names": ["joints.arm.effort"]})["values"]
+        assert values[0]["double_value"] == 0.001
+        change = {"name": "joints.arm.effort", "value": {"type": 3, "double_value": 2.0}}
         told = graph.peer("call", name="/guard/set_parameters", request={"parameters": [change]})["results"][0]
         assert not told["successful"]
         assert "fixed during a run" in told["reason"]

@@ -50,7 +50,7 @@ class Ros2Bridge:
         ros_domain: int = 0,
     ) -> None:
         self.session = RosSession(address, is_router, ros_domain)
-        self.messages = LiveMessages(domain, stop, self._begin)
+        self.messages = LiveMessages(domain, stop, self._begin, self._end)
         self._report = report
         self._robots: dict[str, RobotTopics] = {}
         self._commands: dict[str, RobotCommands] = {}
@@ -92,7 +92,6 @@ class Ros2Bridge:
     # -- launches
 
     def _begin(self, client: Client) -> None:
-        self._end()
         self._over = threading.Event()
         self._services.client = client
         self._commander = Commander(client, self.session.refusals)
@@ -103,8 +102,10 @@ class Ros2Bridge:
 
     def _end(self) -> None:
         self._over.set()
+        self._services.client = None
         if self._follower is not None:
             self._follower.join()
+            self._follower = None
         if self._commander is not None:
             self._commander.close()
             self._sent += self._commander.sent

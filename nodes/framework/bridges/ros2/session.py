@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -28,6 +29,8 @@ WINDOW_S = 0.05  # in which they are counted
 MOST_CALLS = 64  # most requests that wait for an answer
 CALL_THREADS = 4
 HEARTBEAT_S = 0.5
+FIND_S = 2.0
+LARGEST = 1 << 24  # bytes of a message; larger ones are dropped before they are in memory
 PATIENCE_US = 100_000  # a message that cannot be sent for so long is dropped; 1 ms, zenoh's own, is less than a pause
 
 Receive = Callable[[Any, Attachment], None]
@@ -75,9 +78,9 @@ class RosSession:
         """Whether the session is connected to the router, or is the router itself."""
         return self._is_router or self._links > 0
 
-    def node(self, name: str) -> RosNode:
+    def node(self, name: str, blocks: bool = False) -> RosNode:
         """Declare the node with this full name, such as "/left/controller"."""
-        return RosNode(self, name)
+        return RosNode(self, name, blocks)
 
     def watch(self, changed: Callable[[Endpoint, bool], None]) -> None:
         """Call `changed` with every endpoint of other sessions in the domain that is there, appears or leaves.
@@ -97,6 +100,15 @@ class RosSession:
         self._watcher = self._zenoh.liveliness().declare_subscriber(
             graph.graph_key(self.domain), on_token, history=True
         )
+
+    def endpoints(self) -> list[Endpoint]:
+        """The endpoints of other sessions in the domain that answer now."""
+        found = []
+        for reply in self._zenoh.liveliness().get(graph.graph_key(self.domain), timeout=FIND_S):
+            with suppress(ValueError):
+                if reply.ok is not None:
+                    found.append(Endpoint.of_token(str(reply.ok.key_expr)))
+        return [each for each in found if each.zid != self.zid]
 
     def close(self) -> None:
         """Close the session, with all that it declared."""
@@ -134,10 +146,13 @@ class RosSession:
 
 
 class RosNode:
-    """A node of the ROS graph."""
+    """A node of the ROS graph.
 
-    def __init__(self, session: RosSession, name: str) -> None:
-        self.name = name
+    blocks  whether its publishers wait while the connection is congested, instead of dropping messages
+    """
+
+    def __init__(self, session: RosSession, name: str, blocks: bool = False) -> None:
+        self.name, self.blocks = name, blocks
         self._session, self._number = session, session._next_number()
         self._declared: list[Any] = [self._token(Endpoint(**self._self(graph.NODE, self._number)))]
         self._subscriptions: list[RosSubscription] = []
@@ -145,7 +160,7 @@ class RosNode:
     def publisher(self, topic: str, kind: type[RosMessage], qos: Qos = graph.STREAM) -> RosPublisher:
         """Declare a publisher of a topic."""
         endpoint = self._endpoint(graph.PUBLISHER, topic, kind, qos)
-        publisher = RosPublisher(self._session, endpoint, qos)
+        publisher = RosPublisher(self._session, endpoint, qos, self.blocks)
         self._declared += [self._token(endpoint), publisher]
         return publisher
 
@@ -230,10 +245,11 @@ class RosPublisher:
     sent  number of messages published
     """
 
-    def __init__(self, session: RosSession, endpoint: Endpoint, qos: Qos) -> None:
+    def __init__(self, session: RosSession, endpoint: Endpoint, qos: Qos, blocks: bool) -> None:
         self.sent = 0
         self._session, self._gid = session, endpoint.gid
-        options: dict[str, Any] = {"congestion_control": zenoh.CongestionControl.DROP, "express": True}
+        control = zenoh.CongestionControl.BLOCK if blocks else zenoh.CongestionControl.DROP
+        options: dict[str, Any] = {"congestion_control": control, "express": True}
         if qos.transient_local:
             self._publisher: Any = zenoh.ext.declare_advanced_publisher(
                 session._zenoh,
@@ -339,7 +355,10 @@ def _config(address: str, is_router: bool) -> zenoh.Config:
                     "gossip": {"enabled": is_router, "autoconnect": nobody},  # peers of a router find each other by it
                 },
                 "timestamping": {"enabled": True},  # without it, no message is kept for later subscribers
-                "transport": {"shared_memory": {"enabled": False}, "link": {"tx": queue}},
+                "transport": {
+                    "shared_memory": {"enabled": False},
+                    "link": {"tx": queue, "rx": {"max_message_size": LARGEST}},
+                },
                 "adminspace": {"enabled": False},
             }
         )
