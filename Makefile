@@ -59,7 +59,7 @@ aarch64: $(DEVELOPMENT)           # armswing on the robot's processor, emulated:
 bench: $(DEVELOPMENT)             # ours beside the peers that are installed; writes bench.json
 	$(BIN)/python tests/benchmarks/run.py --json bench.json
 
-bench-viewer: $(DEVELOPMENT)      # all benchmarks of the viewer, half an hour on a quiet machine; writes bench_viewer.json
+bench-viewer: $(DEVELOPMENT)      # all benchmarks of the viewer, an hour on a quiet machine; writes bench_viewer.json
 	$(BIN)/python tests/benchmarks/run.py --viewer --json bench_viewer.json
 
 install: $(INSTALLED)

@@ -47,7 +47,7 @@ BENCHMARKS = (
     "footprint",
     "viewer_frames",
 )
-VIEWER = ("viewer_frames", "viewer_effect", "viewer_memory", "viewer_recording")  # together half an hour
+VIEWER = ("viewer_frames", "viewer_effect", "viewer_memory", "viewer_recording", "web_view")  # together an hour
 QUICK: dict[str, float] = {  # values of a benchmark's constants, where it has them, for --quick
     **{
         "REPEATS": 1,

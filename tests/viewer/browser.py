@@ -1,4 +1,9 @@
-"""A headless Chromium that is driven by its DevTools protocol."""
+"""A headless Chromium that is driven by its DevTools protocol.
+
+    python -m tests.viewer.browser ADDRESS PICTURE.png
+
+writes a picture of a page.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -22,6 +28,7 @@ from matplotlib import image
 from websockets.sync.client import ClientConnection, connect
 
 START_S, WAIT_S, END_S = 60.0, 60.0, 20.0
+SETTLED_S = 3.0
 PACKAGES = "apt-get install -y chromium"
 OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"),
@@ -78,6 +85,15 @@ class Browser:
         self.until(f"!!{button} && !{button}.disabled")
         self.ask(f"{button}.click()")
 
+    def press(self, text: str) -> None:
+        """Press the mouse on the element with this text."""
+        leaf = f"[...document.querySelectorAll('*')].findLast(e => e.innerText?.trim() === {json.dumps(text)})"
+        x, y = self.until(
+            f"(box => box && [box.x + box.width / 2, box.y + box.height / 2])({leaf}?.getBoundingClientRect())"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
     def picture(self) -> np.ndarray[Any, Any]:
         """(height, width, 3) of the page as it is drawn, 0 .. 1."""
         data = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
@@ -128,3 +144,22 @@ def chromium(size: str = "1280,800") -> Iterator[Browser]:
         process.terminate()
         process.wait(timeout=END_S)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def save_picture(address: str, path: str) -> None:
+    """Write a picture of a page with plots, once it looks the same for SETTLED_S."""
+    with chromium("1440,900") as browser:
+        browser.open(address)
+        browser.until("document.querySelectorAll('canvas').length > 2")
+        close = "document.querySelector('.mantine-Notification-closeButton')"  # of a note on drawing in software
+        before, since = browser.picture(), time.monotonic()
+        while time.monotonic() - since < SETTLED_S:
+            browser.ask(f"{close}?.click()")
+            picture = browser.picture()
+            if float(np.abs(picture - before).mean()) > 1e-3:
+                before, since = picture, time.monotonic()
+        image.imsave(path, before)
+
+
+if __name__ == "__main__":
+    save_picture(*sys.argv[1:])

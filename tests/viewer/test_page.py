@@ -117,8 +117,8 @@ def test_the_same_recording_gives_the_same_page(spatial: Path) -> None:
 def test_a_browser_opens_the_page_as_a_file_and_plays_it_without_any_request(pulled: Path) -> None:
     path = written(pulled)
     with chromium("720,420") as browser:
-        browser.open(path.as_uri())
-        assert browser.until("window.page && document.body.dataset.shown") == "0"
+        browser.open(f"{path.as_uri()}#t=0.25")
+        assert browser.until("window.page && document.body.dataset.shown") == "0.25"
         assert browser.ask("document.querySelector('#failure').textContent") == ""
         assert browser.ask("document.querySelectorAll('figure').length") >= 2
         browser.ask("page.seek(0.5)")

@@ -371,6 +371,8 @@ class Page {
     $("events").onchange = () => { this.pause(); this.seek(Number($("events").value)); };
     this.handle($("scene"));
     new ResizeObserver(() => this.due = true).observe(document.body);
+    const at = location.hash.match(/^#t=([\d.]+)$/);  // OUT.html#t=3.1 opens at 3.1 s
+    if (at) this.seek(Number(at[1]));
     requestAnimationFrame(instant => this.tick(instant));
   }
 
