@@ -36,10 +36,15 @@ def model_of(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
         mechanism = build(robot, **with_joint_coordinates(robot, chosen))
     except ValueError as error:
         raise NoModelError(str(error)) from None
-    if not mechanism.has_joint_coordinates or mechanism.constraints:
+    if not mechanism.has_joint_coordinates:
         raise NoModelError(
-            f"robot {robot!r} has loops or absolute coordinates; the efforts along its joints can be computed only "
-            "for a tree of joints in joint coordinates"
+            f"robot {robot!r} has absolute coordinates; the efforts along its joints can be computed only for a robot "
+            "in joint coordinates"
+        )
+    if mechanism.constraints:
+        raise NoModelError(
+            f"robot {robot!r} has closed loops, through which a report explains no efforts; a fit does: armswing hil "
+            "fit RECORDING --params inertia,friction,zero,gain,delay"
         )
     for joint in mechanism.joints:
         if len(joint.coordinates) > 1:

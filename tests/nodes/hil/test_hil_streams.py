@@ -288,8 +288,10 @@ def test_positions_that_a_delay_explains_are_as_uncertain_as_the_delay() -> None
 
 
 def test_a_model_without_efforts_of_its_own_says_why() -> None:
-    with pytest.raises(NoModelError, match="has loops or absolute coordinates"):
-        model_of("andrews_squeezer", {})
+    with pytest.raises(
+        NoModelError, match=r"'charmie' has closed loops, .* armswing hil fit RECORDING --params inertia,fr"
+    ):
+        model_of("charmie", {"loops": "closed"})
     with pytest.raises(NoModelError, match="armm_2dof"):
         model_of("armm_2dof", {})
     quiet = moving("none")
