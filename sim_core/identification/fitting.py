@@ -12,7 +12,7 @@ and of the model before with fitted friction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,6 +75,7 @@ def fit(
     errors: Sequence[str] = (),
     left_out: Mapping[str, str] | None = None,
     blocks: int = 10,
+    progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> FitResult:
     """Fit a mechanism's inertias and friction to recordings of its joints; see `FitResult`.
 
@@ -87,6 +88,7 @@ def fit(
     constant_sd   {joint: relative standard deviation of its motor constant}, by default 0
     errors        which of `calibration.ERRORS` are fitted as well: errors of the measurement, not of the model
     left_out      {joint: reason} of joints whose efforts are not fitted
+    progress      called with the numbers of finished steps and of all steps
     Raises NothingToFitError, with a one-line reason, if there is too little motion or no effort.
     """
     if not 0.0 < holdout < 1.0:
@@ -94,7 +96,7 @@ def fit(
     for name in errors:
         if name not in ERRORS:
             raise InvalidRequest(f"errors has {name!r}; it may have {', '.join(ERRORS)}")
-    fitter = _Fitter(mechanism, joints, recordings, Split(holdout, blocks), held or {}, frozenset(errors))
+    fitter = _Fitter(mechanism, joints, recordings, Split(holdout, blocks), held or {}, frozenset(errors), progress)
     return fitter.result(inertia, unit_unknown, constant_sd or {}, left_out or {})
 
 
@@ -151,9 +153,10 @@ class _Fitter:
         recordings: Sequence[Recorded],
         split: Split,
         held: Mapping[str, float],
-        errors: frozenset[str] = frozenset(),
+        errors: frozenset[str],
+        progress: Callable[[int, int], None],
     ) -> None:
-        self.mechanism, self.split = mechanism, split
+        self.mechanism, self.split, self.progress = mechanism, split, progress
         self.regressor = regressor_of(mechanism, joints, held)
         self.joints = self.regressor.joints
         order = [list(joints).index(name) for name in self.joints]
@@ -190,7 +193,8 @@ class _Fitter:
         self._require_motion()
         cutoffs, n_b = self._cutoffs(), len(self.plain.columns)
         x = np.concatenate([self.prior.beta, self.friction_before.ravel()])
-        for left in reversed(range(PASSES if self.errors else 1)):
+        for left in reversed(range(self.passes)):
+            self.progress(len(CUTOFFS_HZ) + self.passes - 1 - left, len(CUTOFFS_HZ) + self.passes)
             friction = x[len(self.base.columns) :].reshape(-1, N_FRICTION)
             rows = self._rows(cutoffs, Reference(x[:n_b], friction, self.errors) if self.errors else None)
             choice = self._choice(rows, cutoffs, inertia, unit_unknown, left_out)
@@ -248,7 +252,8 @@ class _Fitter:
         candidates = [cutoff for cutoff in CUTOFFS_HZ if cutoff < rate / 4.0] or [rate / 5.0]
         n_q, errors = len(self.joints), []
         prior = Prior.of(self.prior.pi[: self.n_pi], self.plain)
-        for cutoff in candidates:
+        for done, cutoff in enumerate(candidates):
+            self.progress(done, len(CUTOFFS_HZ) + self.passes)
             rows = self._rows(np.full(n_q, cutoff))
             regression = regression_of(prior, rows, self.split.blocks)
             error, variance = np.ones((self.split.blocks, n_q)), variances_of(rows, prior)
@@ -270,6 +275,11 @@ class _Fitter:
     def _rows(self, cutoffs: Array, reference: Reference | None = None) -> Rows:
         pi = self.prior.pi[: self.n_pi]
         return rows_of(self.regressor, self.plain, self.parts, cutoffs, self.split, pi, reference)
+
+    @property
+    def passes(self) -> int:
+        """Number of fits after the choice of the filter."""
+        return PASSES if self.errors else 1
 
     def _require_motion(self) -> None:
         moving = moving_s(part for parts in self.parts for part in parts)

@@ -177,6 +177,7 @@ def moved(number: int, cell: tuple[str, ...], joints: list[str]) -> tuple[Any, A
     _, truth = planted_in(cell, joints, random)
     mechanism = build("charmie", loops="closed")
     regressor = regressor_of(mechanism, joints, {})
+    assert isinstance(regressor, LoopRegressor)
     names = list(regressor.joints)
     late = random.uniform(0.005, 0.015) if "delay" in cell else 0.0
     time_s = np.arange(0.0, SECONDS, 1.0 / RATE_HZ)
@@ -194,7 +195,7 @@ def moved(number: int, cell: tuple[str, ...], joints: list[str]) -> tuple[Any, A
 
     def efforts(t: np.ndarray) -> np.ndarray:
         q, v, a = motion(t)
-        loops = regressor(middle + q, v, a) @ pi_of(mechanism, truth, regressor.links)
+        loops: np.ndarray = regressor(middle + q, v, a) @ pi_of(mechanism, truth, regressor.links)
         loops += regressor.spring_efforts(middle + q)
         where, value = truth.get("friction", (names[0], 0.0))
         loops[:, names.index(where)] += value * v[:, names.index(where)]

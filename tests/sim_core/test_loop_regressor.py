@@ -82,7 +82,9 @@ def test_a_planted_four_bar_is_found_and_the_mass_of_a_single_bar_is_refused() -
     noise = np.random.default_rng(5).normal(size=q.shape)
     tau = truth(q, v, a) @ truth.pi
     effort = tau + 0.3 * v + 0.02 * tau.std() * noise
-    result = fit(model, ["crank"], [Recorded(t, q, effort)])
+    steps = list[tuple[int, int]]()
+    result = fit(model, ["crank"], [Recorded(t, q, effort)], progress=lambda done, of: steps.append((done, of)))
+    assert [done for done, _ in steps] == list(range(steps[0][1]))
     assert result.outcome == "better"
     assert result.fitted == ("crank",)
     x = np.concatenate([result.base.B @ truth.pi, [0.3], np.zeros(result.friction.size - 1)])

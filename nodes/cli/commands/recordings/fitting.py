@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from nodes.cli.commands.recordings.log_checks import check_recordings
+from nodes.cli.progress import ProgressBar
 from nodes.cli.terminal import (
     AsJson,
     InputError,
@@ -128,7 +131,7 @@ def fit(
         with working("checking"):
             findings = check_case(case)
             left_out = joints_left_out(findings, case.names, case.unit_unknown)
-        with working("fitting"):
+        with ProgressBar() if sys.stderr.isatty() else contextlib.nullcontext() as bar:
             result = fitting.fit(
                 case.mechanism,
                 case.names,
@@ -139,6 +142,7 @@ def fit(
                 unit_unknown=case.unit_unknown,
                 constant_sd=case.constant_sd,
                 left_out=left_out,
+                progress=lambda done, of: None if bar is None else bar.show("fitting", done, of),
             )
         verdict = verdict_of(case, result, findings)
         kinds = [name for name in chosen if name in (*ERRORS, *ACTUATION)]
