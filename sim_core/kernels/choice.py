@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim_core.errors import InvalidRequest
-from sim_core.mechanism.constraints import PrescribedMotion
+from sim_core.mechanism.constraints import JointRelation, PrescribedMotion
 from sim_core.mechanism.description import GROUND, JointOutput, Mechanism, PointOutput
 from sim_core.mechanism.outputs import (
     AccelerometerOutput,
@@ -25,6 +25,7 @@ PER_LINK = 930  # operations per link of rolled kernels, for the accelerations
 # chains of 5 to 40 links and of binary trees of 31 and 63 links, within 10 %
 UNROLLED = (175, 21, 1)
 PER_STEP_OF_ROW = (100, 300)  # operations of unrolled and rolled kernels per constraint, end and link to the ground
+PER_BODY = (400, 3000)  # operations of unrolled and rolled kernels per planar body in absolute coordinates
 FASTER = 0.47  # time per operation of rolled kernels, as a share of that of unrolled kernels
 MOST_UNROLLED = 30_000  # operations: more of them leave the caches, and take longer to compile than users wait
 
@@ -32,7 +33,10 @@ MOST_UNROLLED = 30_000  # operations: more of them leave the caches, and take lo
 def obstacles(mechanism: Mechanism) -> list[str]:
     """Parts of a mechanism that rolled kernels cannot have; empty if the mechanism can be rolled."""
     if not mechanism.has_joint_coordinates:
-        return [mechanism.family.called]
+        if not mechanism.has_body_coordinates:
+            return [mechanism.family.called]
+        if found := _obstacles_of_bodies(mechanism):
+            return found
     found = ["beams"] if mechanism.beams else []
     found += {type(each).__name__: None for each in mechanism.constraints if isinstance(each, PrescribedMotion)}
     others = {type(output).__name__: None for output in mechanism.outputs if not isinstance(output, OUTPUTS)}
@@ -43,8 +47,22 @@ def obstacles(mechanism: Mechanism) -> list[str]:
     return [*found, *others, *fixed]
 
 
+def _obstacles_of_bodies(mechanism: Mechanism) -> list[str]:
+    """Parts that rolled kernels cannot have in absolute coordinates."""
+    found = [] if all(body.is_planar for body in mechanism.bodies) else ["bodies in space in absolute coordinates"]
+    found += ["armatures in absolute coordinates"] if any(joint.armature for joint in mechanism.joints) else []
+    found += ["planar, spherical or free joints"] if any(len(j.coordinates) > 1 for j in mechanism.joints) else []
+    if any(isinstance(each, JointRelation) for each in mechanism.constraints):
+        found.append("JointRelations in absolute coordinates")
+    sensors = (AccelerometerOutput, GyroscopeOutput, ForceTorqueOutput)
+    return [*found, *{type(each).__name__: None for each in mechanism.outputs if isinstance(each, sensors)}]
+
+
 def operations(mechanism: Mechanism) -> tuple[int, int]:
     """Estimated numbers of operations for the accelerations of a tree: of unrolled and of rolled kernels."""
+    if mechanism.has_body_coordinates:
+        n = len(mechanism.bodies)
+        return PER_BODY[0] * n, PER_BODY[1] * n
     depth, total = {GROUND: 0}, [0, 0, 0]
     for joint in mechanism.joints:
         before = depth[joint.parent]

@@ -91,14 +91,15 @@ def joint_measures(mechanism: Mechanism, motion: Motion, symbols: Symbols) -> Me
     """Measures of the declared joints, from the frames of their bodies."""
     positions, rates, wrapped = [], [], []
     for index, joint in enumerate(mechanism.moving_joints):
-        position, wraps = _measured_position(mechanism, motion, symbols, joint)
+        position, wraps = measured_position(mechanism, motion, symbols, joint)
         positions.append(position)
-        rates.append(_measured_rate(motion, symbols, joint, position))
+        rates.append(measured_rate(motion, symbols, joint, position))
         wrapped += [index] * wraps
     return column(positions), column(rates), wrapped
 
 
-def _measured_position(mechanism: Mechanism, motion: Motion, symbols: Symbols, joint: Joint) -> tuple[ca.SX, bool]:
+def measured_position(mechanism: Mechanism, motion: Motion, symbols: Symbols, joint: Joint) -> tuple[ca.SX, bool]:
+    """Position of a joint from the frames of its bodies, and whether it is an angle that is wrapped to [-pi, pi]."""
     parent, child = motion.frames[joint.parent], motion.frames[joint.child]
     if joint.is_length:
         gap = child.point(joint.child_point) - parent.point(joint.parent_point)
@@ -126,7 +127,8 @@ def _planar_angle(mechanism: Mechanism, motion: Motion, symbols: Symbols, name: 
     return ca.SX(body.placement[2] if body.placement else 0.0)
 
 
-def _measured_rate(motion: Motion, symbols: Symbols, joint: Joint, position: ca.SX) -> ca.SX:
+def measured_rate(motion: Motion, symbols: Symbols, joint: Joint, position: ca.SX) -> ca.SX:
+    """Velocity of a joint from the motion of its bodies."""
     parent, child = motion.frames[joint.parent], motion.frames[joint.child]
     if joint.is_length:
         return ca.jtimes(position, symbols.q, symbols.v)

@@ -11,13 +11,15 @@ from typing import Protocol
 
 import numpy as np
 
+from sim_core.derivation.constraints import all_constraints
 from sim_core.derivation.immovable import SAMPLES as STILL_SAMPLES
 from sim_core.derivation.immovable import STILL, ImmovableRows, RestingRow, judged_rows
 from sim_core.derivation.rolled.constrained import Scales
 from sim_core.derivation.rolled.links import Links, links_of
 from sim_core.derivation.rolled.rows import Block, RowKinds
+from sim_core.derivation.solving.solutions import has_loops
 from sim_core.mechanism.description import Mechanism
-from sim_core.solve import coordinate_scales, is_ill_conditioned, sampled_states
+from sim_core.solve import coordinate_scales, is_ill_conditioned, may_lose_rank, sampled_states
 
 MOST_SAMPLED = 150  # coordinates up to which the sizes of rows come from several states, and not from the start alone
 MOST_EXAMINED = 2500  # rows up to which the eigenvalues of S are computed; more of them count as ill-conditioned
@@ -49,7 +51,7 @@ def all_rows_of(mechanism: Mechanism) -> CheckedRows:
     """All rows, also those that no coordinate moves, without regularization."""
     links = links_of(mechanism)
     kinds = RowKinds(mechanism, links)
-    ordered = sorted(mechanism.constraints, key=lambda each: each.is_nonholonomic)
+    ordered = sorted(all_constraints(mechanism), key=lambda each: each.is_nonholonomic)
     blocks = [kinds.block(constraint) for constraint in ordered]
     return _unscaled(links, [block for block in blocks if block.n_rows])
 
@@ -87,6 +89,8 @@ def checked_rows_of(mechanism: Mechanism, numbers_of: Callable[[CheckedRows], Ro
         Phi, J, M = found(q, np.zeros_like(q), p)
         return Phi[moving[: len(Phi)]], J[moving], M
 
+    if not may_lose_rank(numbers(start, p)[1], has_loops(mechanism)):
+        return CheckedRows(every.links, kept, Scales((), False), Scales((), False), still)
     is_set = any(block.parameters for block in kept)
     states = [start]
     if not is_set and start.size <= MOST_SAMPLED:

@@ -30,7 +30,10 @@ from sim_core.mechanism.description import Mechanism
 
 @dataclass(frozen=True)
 class Scales:
-    """Row scales (n_r,) of the regularization, and whether S needs the last refinement (see `Regularization`)."""
+    """Row scales (n_r,) of the regularization, and whether S needs the last refinement (see `Regularization`).
+
+    There are no row scales if the rows keep their rank.
+    """
 
     row_scales: Sequence[float]
     is_ill_conditioned: bool
@@ -69,7 +72,9 @@ class Constrained:
             for end in range(len(block.ends)):
                 self._own_places[c, end] = own
                 own += PULL * block.n_rows
-        self.factor_parts = {"along": total, "S": self.elimination.size, "pivots": self.n_rows, "added": self.n_rows}
+        self._is_regular = bool(mass.row_scales)
+        self.factor_parts = {"along": total, "S": self.elimination.size, "pivots": self.n_rows}
+        self.factor_parts |= {"added": self.n_rows} if self._is_regular else {}
         vectors = ("b", "before", "left", "dlam", "whole_rows", "target")
         self.sizes = {"own": own, "pull": PULL * total, "jac": total, **self.factor_parts, "sums": 2}
         self.sizes |= dict.fromkeys(vectors, self.n_rows)
@@ -95,7 +100,7 @@ class Constrained:
             self._constants.append(At(name, len(rows) * len(block.constants), len(block.constants)))
             rows.append(block.constants)
         found = {f"rows_{k}": np.array(rows) for k, rows in enumerate(numbers.values())}
-        for name, scales in (("scales", self._mass), ("least_scales", self._least)):
+        for name, scales in (("scales", self._mass), ("least_scales", self._least)) if self._mass.row_scales else ():
             found[name] = np.array(scales.row_scales, dtype=float).reshape(-1, 1)
         return found
 
@@ -142,6 +147,12 @@ class Constrained:
             results = [self.rows(c, "target"), *[self._own(c, end) for end in range(len(block.ends))]]
             self._add(steps, c, results, [block.kind.gamma, *block.kind.pulls], with_bias=True)
         return steps.sweeps()
+
+    def numbers_of(self, c: int) -> list[At]:
+        """Places of the time, the constants, the flag, the parameters and the actuator inputs of a block."""
+        block = self.blocks[c]
+        own = [At("t", 0, 1), self._constants[c], *self._flag(c)]
+        return own + [At("p", k, 1) for k in block.parameters] + [At("u", k, 1) for k in block.inputs]
 
     def _own(self, c: int, end: int) -> At:
         return At("own", self._own_places[c, end], PULL * self.blocks[c].n_rows)
@@ -221,9 +232,7 @@ class Constrained:
         weighted  whether the joints have the reciprocal inertias "inverse"; otherwise 1
         scales    name of the table of row scales
         """
-        clear, sums, regular = Steps("clear_S"), Steps("sum"), Steps("regular")
-        for at in self.elimination.blocks():
-            clear.add(at.width, [], [at], _zeros(at.width))
+        sums = Steps("sum")
         for link, here in self._at_links.items():
             weight = [At("inverse", link, 1)] if weighted else []
             for k, c in enumerate(here):
@@ -232,11 +241,28 @@ class Constrained:
                     row, column = (d, c) if turned else (c, d)
                     pair = [self._pair(row, link, array), self._pair(column, link, array)]
                     sums.add((pair[0].width, pair[1].width), [*pair, *weight, target], [target], _summed)
+        factor = self.elimination.factorize()
+        return [*self.cleared_matrix(), *sums.sweeps(), *self.regularized(scales), *factor]
+
+    def cleared_matrix(self) -> list[Sweep]:
+        """Sweep that sets S to zero."""
+        return Steps.cleared("S", self.elimination.size)
+
+    def regularized(self, scales: str) -> list[Sweep]:
+        """Sweep that adds the regularization to the diagonal of S, and 1 for rows that are switched off.
+
+        scales  name of the table of row scales
+        """
+        regular = Steps("regular")
         for c, block in enumerate(self.blocks):
             own, n = self.elimination.entry(c, c)[0], block.n_rows
+            if not self._is_regular:
+                if block.flag >= 0:
+                    regular.add(n, [own, *self._flag(c)], [own], _idled(n))
+                continue
             inputs = [own, At(scales, self.first_rows[c], n), *self._flag(c)]
             regular.add((n, block.flag >= 0), inputs, [own, self.rows(c, "added")], _regularized(n))
-        return [*clear.sweeps(), *sums.sweeps(), *regular.sweeps(), *self.elimination.factorize()]
+        return regular.sweeps()
 
     def multipliers(
         self, array: str, weighted: bool, lam: str, given: Sequence[str], rest: str = "rest"
@@ -257,9 +283,13 @@ class Constrained:
             inverse = [At("inverse", link, 1)] if weighted else []
             inputs = [self._pair(c, link, array), At(rest, link, 1), *inverse, self.rows(c, "b")]
             sums.add(self.blocks[c].n_rows, inputs, [self.rows(c, "b")], _added_to_b)
-        found = [*begin.sweeps(), *sums.sweeps(), *self._each("copied", ["b"], lam, lambda b: b)]
+        return [*begin.sweeps(), *sums.sweeps(), *self.solved(lam)]
+
+    def solved(self, lam: str) -> list[Sweep]:
+        """Sweeps that solve S y = b, proximally refined, for the array `lam` of the multipliers y."""
+        found = self._each("copied", ["b"], lam, lambda b: b)
         found += self.elimination.solve(lam)
-        for _ in range(REFINEMENTS):
+        for _ in range(REFINEMENTS if self._is_regular else 0):
             found += self._each("copied", [lam], "before", lambda y: y)
             found += self._each("proximal", ["b", "added", lam], lam, lambda b, e, y: b + e * y)
             found += self.elimination.solve(lam)
@@ -287,7 +317,7 @@ class Constrained:
 
     def missing_of_links(self, lam: str, given: Sequence[str]) -> list[Sweep]:
         """Sweeps that compute "left", the residual J x - r2 of the rows, from the accelerations of links and joints."""
-        begin, steps = self._begin_left(lam, given), Steps("missing")
+        begin, steps = self.begun_left(lam, given), Steps("missing")
         for c, block in enumerate(self.blocks):
             n, left = block.n_rows, self.rows(c, "left")
             for end, link in enumerate(block.ends):
@@ -298,17 +328,23 @@ class Constrained:
 
     def missing_of_coordinates(self, lam: str, given: Sequence[str]) -> list[Sweep]:
         """Sweeps that compute "left", the residual J x - r2 of the rows, from the accelerations "x" of coordinates."""
-        begin, steps = self._begin_left(lam, given), Steps("missing_q")
+        begin, steps = self.begun_left(lam, given), Steps("missing_q")
         for link, c in self._pairs:
             inputs = [self._pair(c, link, "jac"), At("x", link, 1), self.rows(c, "left")]
             steps.add(self.blocks[c].n_rows, inputs, [inputs[-1]], lambda y, x, left: [left + y * x])
         return [*begin, *steps.sweeps()]
 
-    def _begin_left(self, lam: str, given: Sequence[str]) -> list[Sweep]:
+    def begun_left(self, lam: str, given: Sequence[str], sign: float = 1.0) -> list[Sweep]:
+        """Sweep that sets "left" to -r2, less the multipliers of rows that are switched off.
+
+        given  arrays whose difference is r2; sign: its sign
+        """
         begin = Steps("begin_left")
         for c, block in enumerate(self.blocks):
             inputs = [self.rows(c, lam), *self._flag(c), *[self.rows(c, each) for each in given]]
-            begin.add((block.n_rows, block.flag >= 0), inputs, [self.rows(c, "left")], _begun_left(block.flag >= 0))
+            begin.add(
+                (block.n_rows, block.flag >= 0), inputs, [self.rows(c, "left")], _begun_left(block.flag >= 0, sign)
+            )
         return begin.sweeps()
 
     def small_left(self, lam: str) -> list[Sweep]:
@@ -359,6 +395,11 @@ class Constrained:
         for row in range(self.n_rows):
             most.add(0, [At("left", row, 1), At("whole_rows", row, 1), *results], results, _largest)
         return [*begin.sweeps(), *steps.sweeps(), *clear.sweeps(), *most.sweeps()]
+
+    @property
+    def pivot_rows(self) -> list[int]:
+        """Row to which each reciprocal pivot belongs; empty if the rows keep their rank."""
+        return self.elimination.rows if self._is_regular else []
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -416,6 +457,10 @@ def _regularized(n: int) -> Callable[..., list[ca.SX]]:
     return step
 
 
+def _idled(n: int) -> Callable[..., list[ca.SX]]:
+    return lambda own, flag: [own + ca.vec(ca.SX.eye(n)) * (1 - flag)]
+
+
 def _negative_difference(first: ca.SX, *second: ca.SX) -> list[ca.SX]:
     return [second[0] - first if second else -first]
 
@@ -433,11 +478,11 @@ def _missing(n: int, is_joint: bool) -> Callable[..., list[ca.SX]]:
     return step
 
 
-def _begun_left(is_switched: bool) -> Callable[..., list[ca.SX]]:
+def _begun_left(is_switched: bool, sign: float) -> Callable[..., list[ca.SX]]:
     def step(y: ca.SX, *rest: ca.SX) -> list[ca.SX]:
         idle, given = (1 - rest[0], rest[1:]) if is_switched else (ca.SX(0), rest)
         r2 = given[0] - given[1] if len(given) > 1 else given[0]
-        return [-r2 - idle * y]
+        return [-sign * r2 - idle * y]
 
     return step
 

@@ -18,13 +18,14 @@ import numpy as np
 from sim_core.derivation.coordinates import orientations
 from sim_core.derivation.guards import captured_numbers, guard_values
 from sim_core.derivation.outputs import outputs_of
+from sim_core.derivation.rolled.bodies import PlanarBodies, are_free_planar
 from sim_core.derivation.rolled.checked_rows import CheckedRows, checked_rows_of
 from sim_core.derivation.rolled.constrained import Constrained
-from sim_core.derivation.rolled.links import N_INERTIA, inertias_of, turned, unpacked
+from sim_core.derivation.rolled.links import N_INERTIA, Place, inertias_of, turned, unpacked
 from sim_core.derivation.rolled.parts import Parts
 from sim_core.derivation.rolled.rotations import Rotations
 from sim_core.derivation.rolled.sensors import LinkSensors
-from sim_core.derivation.rolled.steps import Steps
+from sim_core.derivation.rolled.steps import At, Steps
 from sim_core.derivation.rolled.sweeps import (
     N_ARTICULATED,
     Kind,
@@ -44,7 +45,7 @@ from sim_core.derivation.symbols import Symbols
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.machine_code import native
 from sim_core.kernels.rolled import Group, Records, Repeat, RolledKernel, Sweep, module_of_rolled
-from sim_core.mechanism.description import Joint, Mechanism
+from sim_core.mechanism.description import GROUND, Joint, Mechanism
 from sim_core.mechanism.quantities import value_of
 
 USUAL = ("t", "q", "v", "u", "p")
@@ -104,7 +105,7 @@ def derive_rolled(mechanism: Mechanism) -> Rolled:
         "n_holonomic": maker.rows.n_holonomic,
         "factor_size": sum(width * count for width, count in maker.factor_parts.values()),
         "pivots": maker.pivots,
-        "pivot_rows": maker.rows.elimination.rows,
+        "pivot_rows": maker.rows.pivot_rows,
         "wraps": [],
         "output_names": output_names,
         "output_wraps": [],
@@ -177,9 +178,12 @@ class _Maker:
         numbers = [_joint_numbers(link.joint, link.is_last, symbols) for link in links.links]
         self._add_table("numbers", numbers)
         self._add_table("inertias", inertias_of(links, symbols))
+        self.bodies = PlanarBodies(mechanism, links, self.rows) if are_free_planar(mechanism) else None
         self.factor_parts = {name: (width, self.n) for name, width in FACTOR.items()}
         self.factor_parts |= {"B": (9, len(links.oriented))} if links.oriented else {}
         self.factor_parts |= {name: (1, size) for name, size in self.rows.factor_parts.items() if size}
+        if self.bodies is not None:
+            self.factor_parts = {name: (1, size) for name, size in self.bodies.factor_parts.items() if size}
         self.parts = Parts(mechanism, links, symbols, self._add_table, self._frames)
         resists = any(not row[at].is_zero() for row in numbers for at in (0, 1)) or self.parts.do_work
         self.does_work = bool(mechanism.actuators) or resists or not self.scene.power.is_zero()
@@ -211,7 +215,7 @@ class _Maker:
                 if records.array not in given:
                     size = records.width * (group.count if records.rows is None else max(records.rows) + 1)
                     arrays[records.array] = max(arrays.get(records.array, 0), size)
-        sizes = {"lam": self.rows.n_rows} | self.rows.sizes
+        sizes = {"lam": self.rows.n_rows} | self.rows.sizes | (self.bodies.sizes if self.bodies is not None else {})
         arrays |= {name: size for name, size in sizes.items() if name in arrays}
         return RolledKernel("", inputs, outputs, arrays, sweeps, views)
 
@@ -241,6 +245,8 @@ class _Maker:
 
         right  arrays whose difference is the right-hand side of the constraint rows
         """
+        if self.bodies is not None:
+            return self._solution_of_bodies(self.bodies, given, right)
         tree, rotations = self.tree, self.rotations
         zero = {"inertia": ca.SX.zeros(N_ARTICULATED), "gain": ca.SX.zeros(6)}
         return [
@@ -257,6 +263,30 @@ class _Maker:
             *rotations.acceleration_of_coordinates("x", with_bias=True),
             *self._states("x", "tau" if given == "tau" else "", lambda rate, tau: rate + tau),
         ]
+
+    def _solution_of_bodies(self, bodies: PlanarBodies, given: str, right: Sequence[str]) -> list[Sweep]:
+        forces = self._forces(given)
+        if forces:
+            cleared = [*Steps.cleared("effort", self.n), self.tree.clear("wrench", 6)]
+            forces = [*self._posture(), *cleared, *forces]
+        return [
+            *forces,
+            *bodies.posture(),
+            *bodies.free(given == "tau", bool(forces)),
+            *bodies.factorize(right[1:]),
+            *self._accelerated_bodies(bodies, "lam", anew=True),
+            *self._states("x", "tau" if given == "tau" else "", lambda rate, tau: rate + tau),
+        ]
+
+    def _accelerated_bodies(self, bodies: PlanarBodies, lam: str, anew: bool) -> list[Sweep]:
+        rows = self.rows
+        found = rows.solved(lam)
+        if not anew and rows.is_refined(least=False):
+            found += [*rows.small_left(lam), *rows.refined(lam)]
+        found += bodies.pushed(lam, "x", "free")
+        if anew and rows.is_refined(least=False):
+            found += [*bodies.missing(lam), *rows.refined(lam), *bodies.pushed("dlam", "x", "x")]
+        return found
 
     def _factorized_rows(self) -> list[Sweep]:
         rows = self.rows
@@ -295,6 +325,14 @@ class _Maker:
 
     def apply(self) -> RolledKernel:
         """Solution x of M x = r1 with a known factor."""
+        if self.bodies is not None:
+            known = [*self.bodies.freed("r1"), *self.bodies.right_of_rows("r2")]
+            sweeps = [
+                *known,
+                *self._accelerated_bodies(self.bodies, "y", anew=False),
+                *self._states("x", "r1", lambda rate, right: right, with_rates=False),
+            ]
+            return self._kernel(("factor", "r1", "r2"), ("x", "y"), sweeps, factor=True)
         tree, rotations = self.tree, self.rotations
         r1 = ca.SX.sym("r1")
         copies = [over("copy_1", self.n, [Slot("r1", r1)], [Slot("right", r1)])] if self.links.oriented else []
@@ -439,7 +477,7 @@ class _Maker:
         """Range of the reciprocal pivots of the constraint rows in a factor."""
         begin = 0
         for name, (width, count) in self.factor_parts.items():
-            if name == "pivots":
+            if name == "pivots" and self.rows.pivot_rows:
                 return begin, begin + width * count
             begin += width * count
         return 0, 0
@@ -467,6 +505,8 @@ class _Maker:
         effort = numbers[1] - numbers[0] * v + (tau if given == "tau" else 0)
         sweeps = [over(f"effort_{given}", self.n, inputs, [Slot("effort", effort)])]
         driving = [k for k, actuator in enumerate(self.mechanism.actuators) if actuator.joint]
+        if self.mechanism.has_body_coordinates:
+            driving = []  # the scene has these efforts
         if given == "u" and driving:
             u, before = ca.SX.sym("u"), ca.SX.sym("effort")
             function = function_of("driven_by", [Slot("u", u), Slot("effort", before)], [Slot("effort", before + u)])
@@ -619,6 +659,8 @@ class _Maker:
 
     def joints(self) -> RolledKernel:
         """Positions and velocities of the joints."""
+        if self.mechanism.has_body_coordinates:
+            return self._kernel(USUAL, ("position", "velocity"), [*self._frames(), *self._measured_joints()])
         of_joints, q, v = self.links.of_joints, ca.SX.sym("q"), ca.SX.sym("v")
         places = [of_joints[joint.name] for joint in self.mechanism.moving_joints]
         function = function_of("measure", [Slot("q", q), Slot("v", v)], [Slot("position", q), Slot("velocity", v)])
@@ -628,6 +670,31 @@ class _Maker:
         )
         sweeps = [Sweep.of(Group(function, given, results, len(places)))] if places else []
         return self._kernel(USUAL, ("position", "velocity"), sweeps)
+
+    def _measured_joints(self) -> list[Sweep]:
+        """Sweeps that measure the joints of planar bodies in absolute coordinates."""
+        steps = Steps("measured")
+        for k, joint in enumerate(self.mechanism.moving_joints):
+            places = [self.links.places[end] for end in (joint.child, joint.parent)]
+            results = [At("position", k, 1), At("velocity", k, 1)]
+            if joint.is_length:
+                link = [self.n if place.link < 0 else place.link for place in places]
+                frames = [At("frame", FRAME * each, FRAME) for each in link]
+                steps.add(joint.name, frames, results, partial(_sliding, joint, places))
+                continue
+            turning = [self._angle_of(end) for end in (joint.child, joint.parent)]
+            zero = float(np.arctan2(joint.rotation[1][0], joint.rotation[0][0]))
+            fixed = sum(sign * at for sign, (_, at) in zip((1.0, -1.0), turning, strict=True)) - zero
+            signs = [sign for sign, (link, _) in zip((1.0, -1.0), turning, strict=True) if link >= 0]
+            inputs = [At(array, link, 1) for array in "qv" for link, _ in turning if link >= 0]
+            steps.add((*signs, fixed), inputs, results, partial(_turning, signs, fixed))
+        return steps.sweeps()
+
+    def _angle_of(self, body: str) -> tuple[int, float]:
+        """(link that turns a planar body, constant angle); the link is -1 if the body does not turn."""
+        link = self.links.of_joints.get(f"{body}.theta", -1)
+        placement = self.mechanism.body(body).placement if body != GROUND else ()
+        return link, 0.0 if link >= 0 or not placement else placement[2]
 
     def outputs(self) -> tuple[list[str], RolledKernel]:
         """Names of the outputs, and the kernel of their values."""
@@ -755,6 +822,29 @@ def _joint_numbers(joint: Joint, is_last: bool, symbols: Symbols) -> ca.SX:
     armed = is_last or joint.is_oriented
     damping, load = (0.0, 0.0) if joint.is_oriented or not is_last else (joint.damping, joint.load)
     return ca.vertcat(*[ca.SX(symbols.number(each)) for each in (damping, load, joint.armature if armed else 0.0)])
+
+
+def _turning(signs: Sequence[float], fixed: float, *angles: ca.SX) -> list[ca.SX]:
+    """Position and velocity of a revolute joint from the angles and angular velocities of its bodies."""
+    n = len(signs)
+    position, velocity = (
+        sum((sign * angle for sign, angle in zip(signs, given, strict=True)), ca.SX(0))
+        for given in (angles[:n], angles[n:])
+    )
+    return [position + fixed, velocity]
+
+
+def _sliding(joint: Joint, places: Sequence[Place], child: ca.SX, parent: ca.SX) -> list[ca.SX]:
+    """Position and velocity of a prismatic joint from the frames of its bodies."""
+    (p_C, R_C, w_C, v_C), (p_P, R_P, w_P, v_P) = _frame(child), _frame(parent)
+    at_C, at_P = (
+        ca.DM(place.p + place.R @ np.array(point))
+        for place, point in zip(places, (joint.child_point, joint.parent_point), strict=True)
+    )
+    axis = R_P @ ca.DM(places[1].R @ np.array(joint.axis))
+    gap = p_C + R_C @ at_C - p_P - R_P @ at_P
+    rate = v_C + ca.cross(w_C, R_C @ at_C) - v_P - ca.cross(w_P, R_P @ at_P)
+    return [ca.dot(axis, gap), ca.dot(axis, rate) + ca.dot(ca.cross(w_P, axis), gap)]
 
 
 def _start(array: str, values: ca.SX) -> Sweep:

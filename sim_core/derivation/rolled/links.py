@@ -14,7 +14,7 @@ import numpy as np
 from sim_core import spatial
 from sim_core.derivation.coordinates.inertia import Inertia
 from sim_core.derivation.symbols import Symbols
-from sim_core.mechanism.description import GROUND, Body, Joint, Mechanism, X, Y, Z
+from sim_core.mechanism.description import COORDINATES, GROUND, Body, Joint, Mechanism, X, Y, Z
 from sim_core.mechanism.quantities import Vector3, value_of
 
 N_INERTIA = 13  # first moment of mass (3), inertia (9) about the link's origin, mass
@@ -63,7 +63,7 @@ class Links:
 
     @property
     def of_joints(self) -> dict[str, int]:
-        """{joint: index of its last link}."""
+        """{joint, or coordinate of a body: index of its last link}."""
         return {link.joint.name: index for index, link in enumerate(self.links) if link.is_last}
 
     @property
@@ -78,7 +78,9 @@ class Links:
 
 
 def links_of(mechanism: Mechanism) -> Links:
-    """The links of a mechanism in joint coordinates."""
+    """The links of a mechanism: those of its joints or, in absolute coordinates, one per coordinate of a body."""
+    if mechanism.has_body_coordinates:
+        return _links_of_bodies(mechanism)
     places = {GROUND: Place(-1, np.zeros(3), np.eye(3))}
     links = list[Link]()
     for joint in mechanism.joints:
@@ -94,6 +96,30 @@ def links_of(mechanism: Mechanism) -> Links:
     for body in mechanism.bodies:
         if places[body.name].link >= 0:
             mounted[places[body.name].link].append(body)
+    return Links(links, places, mounted)
+
+
+def _links_of_bodies(mechanism: Mechanism) -> Links:
+    """The links of planar bodies in absolute coordinates; the links of each body are a chain from the ground."""
+    places, links = {GROUND: Place(-1, np.zeros(3), np.eye(3))}, list[Link]()
+    mounted: list[list[Body]] = []
+    for body in mechanism.bodies:
+        parent, p, R = -1, np.zeros(3), np.eye(3)
+        for name, axis, at in zip(COORDINATES["planar"], (X, Y, Z), body.placement or (0.0, 0.0, 0.0), strict=True):
+            is_angle = name == "theta"
+            if name in body.free_coordinates:
+                kind = "revolute" if is_angle else "prismatic"
+                joint = Joint(name=f"{body.name}.{name}", child=body.name, axis=axis)
+                links.append(Link(joint, kind, parent, p, R @ _axes(axis), True))
+                parent, p, R = len(links) - 1, np.zeros(3), _axes(axis).T
+                mounted.append([])
+            elif is_angle:
+                R = R @ np.array(spatial.rotation_about(Z, at))
+            else:
+                p = p + R @ (at * np.array(axis))
+        places[body.name] = Place(parent, p, R)
+        if parent >= 0:
+            mounted[-1].append(body)
     return Links(links, places, mounted)
 
 

@@ -88,7 +88,8 @@ class Parts:
     ) -> None:
         self._mechanism, self._links, self._symbols, self._add_table = mechanism, links, symbols, add_table
         self._frames = frames
-        self._kinds = [*self._joint_kinds(), *self._pair_kinds("contacts"), *self._pair_kinds("springs")]
+        of_joints = [] if mechanism.has_body_coordinates else self._joint_kinds()  # in absolute coordinates: the scene
+        self._kinds = [*of_joints, *self._pair_kinds("contacts"), *self._pair_kinds("springs")]
 
     @property
     def do_work(self) -> bool:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 
 import casadi as ca
 
-from sim_core.derivation.coordinates import orientations
+from sim_core.derivation.coordinates import absolute, orientations
 from sim_core.derivation.forces.applied import AppliedForces, applied_forces
 from sim_core.derivation.forces.contacts import contact_forces
 from sim_core.derivation.rolled.links import Links
 from sim_core.derivation.symbols import Frame, JointMeasure, Motion, column, ground_frame, symbols_for
 from sim_core.mechanism.contacts import SphereContact
-from sim_core.mechanism.description import GROUND, Joint, Mechanism
+from sim_core.mechanism.description import GROUND, Joint, JointOutput, Mechanism
 from sim_core.mechanism.outputs import SurfaceForceOutput
 
 FRAME = 18  # numbers of a link's frame: position, rotation (column by column), angular velocity, velocity of the origin
@@ -75,20 +75,36 @@ class Scene:
         self.frames = [ca.SX.sym(f"frame_{link}", FRAME) for link in self.touched]
         self._virtual = ca.SX.sym("virtual", VIRTUAL * len(self.touched))
         twists = [ca.vertcat(frame[15:], frame[12:15]) for frame in self.frames]
-        moving, of_joints = mechanism.moving_joints, links.of_joints
-        places = [of_joints[joint.name] for joint in moving]
-        self.positions = column([plain.q[place] for place in places])
-        self.rates = column([plain.v[place] for place in places])
-        joints = {
-            joint.name: JointMeasure(plain.q[place], plain.v[place], joint.is_length, False)
-            for joint, place in zip(moving, places, strict=True)
-        }
         inputs = {actuator.name: plain.u[index] for index, actuator in enumerate(mechanism.actuators)}
         q, v = ca.vertcat(plain.q, self._virtual), ca.vertcat(plain.v, *twists)
         own = {state.name: plain.v[self.n + k] for k, state in enumerate(states)}
-        self.symbols = replace(plain, q=q, v=v, joints=joints, inputs=inputs, states=own)
+        self.symbols = replace(plain, q=q, v=v, inputs=inputs, states=own)
         self.motion = Motion(mechanism.coordinate_names, self._body_frames(links), ca.SX(), ca.SX(), lambda a: a)
+        moving = mechanism.moving_joints
+        measured = self._measured_joints(links)
+        self.positions, self.rates = (column([pair[k] for pair in measured]) for k in (0, 1))
+        joints = {
+            joint.name: JointMeasure(*pair, joint.is_length, False)
+            for joint, pair in zip(moving, measured, strict=True)
+        }
+        self.symbols = replace(self.symbols, joints=joints)
         self.applied = self._applied()
+
+    def _measured_joints(self, links: Links) -> list[tuple[ca.SX, ca.SX]]:
+        """(position, velocity) of each joint; in absolute coordinates 0 for joints that nothing reads or drives."""
+        mechanism, moving = self.mechanism, self.mechanism.moving_joints
+        if not mechanism.has_body_coordinates:
+            places = [links.of_joints[joint.name] for joint in moving]
+            return [(self.q[place], self.v[place]) for place in places]
+        known, used = self.motion.frames, used_joints(mechanism)
+        found = []
+        for joint in moving:
+            if joint.name not in used or not {joint.parent, joint.child} <= {*known}:
+                found.append((ca.SX(0), ca.SX(0)))
+                continue
+            position, _ = absolute.measured_position(mechanism, self.motion, self.symbols, joint)
+            found.append((position, absolute.measured_rate(self.motion, self.symbols, joint, position)))
+        return found
 
     def _body_frames(self, links: Links) -> dict[str, Frame]:
         """{body: frame} of the ground, of the bodies on the touched links and of those that are fixed to the ground."""
@@ -106,18 +122,31 @@ class Scene:
         return found
 
     def _applied(self) -> AppliedForces:
-        bare = replace(
-            self.mechanism, contacts=(), joints=tuple(_without_parts(joint) for joint in self.mechanism.joints)
-        )
+        is_absolute = self.mechanism.has_body_coordinates
+        joints = self.mechanism.joints if is_absolute else tuple(map(_without_parts, self.mechanism.joints))
+        bare = replace(self.mechanism, contacts=(), joints=joints)
         applied = applied_forces(bare, self.motion, self.symbols, self.positions, self.rates)
         symbols, force, power = self.symbols, ca.SX(self.symbols.v.numel(), 1), ca.SX(0)
         if self.mechanism.oriented_joints:
             force = orientations.damping_forces(self.mechanism, symbols)
             power = ca.dot(force, symbols.v)
+        if is_absolute:
+            efforts = self._joint_efforts()
+            force = force + ca.jacobian(self.rates, symbols.v).T @ efforts
+            power = power + ca.dot(efforts, self.rates)
         self.force, self.power = self.real(applied.plus(force)), self.real(applied.power(power))
         self.stored = self.real(sum(applied.stored, ca.SX(0)))
         measured = replace(self.mechanism, contacts=_measured(self.mechanism))
         return replace(applied, contacts=contact_forces(measured, self.motion.frames, symbols))
+
+    def _joint_efforts(self) -> ca.SX:
+        """Efforts (n_joints,) of actuators, loads and damping along each joint in absolute coordinates."""
+        mechanism, symbols, efforts = self.mechanism, self.symbols, list[ca.SX]()
+        for index, joint in enumerate(mechanism.moving_joints):
+            driving = [symbols.u[k] for k, each in enumerate(mechanism.actuators) if each.joint == joint.name]
+            damping = symbols.number(joint.damping) * self.rates[index]
+            efforts.append(ca.SX(symbols.number(joint.load) - damping + sum(driving, ca.SX(0))))
+        return column(efforts)
 
     def real(self, expression: ca.SX) -> ca.SX:
         """An expression with all virtual coordinates zero."""
@@ -144,6 +173,18 @@ class Scene:
         return found
 
 
+def used_joints(mechanism: Mechanism) -> set[str]:
+    """Joints of a mechanism in absolute coordinates whose positions or velocities something reads, or that drive."""
+    driven = {actuator.joint for actuator in mechanism.actuators}
+    read = {output.joint for output in mechanism.outputs if isinstance(output, JointOutput)}
+    parts = ("damping", "load", "spring", "friction", "stops")
+    return {
+        joint.name
+        for joint in mechanism.moving_joints
+        if joint.name in driven | read or any(getattr(joint, part) for part in parts) or mechanism.forces
+    }
+
+
 def _without_parts(joint: Joint) -> Joint:
     """A joint without the spring, friction and stops that have loops of their own."""
     return joint if joint.is_oriented else replace(joint, spring=None, friction=None, stops=None)
@@ -159,6 +200,9 @@ def _named(mechanism: Mechanism) -> Iterable[str]:
     """Names of the bodies whose frames forces, outputs or guards need."""
     parts = (*_measured(mechanism), *mechanism.outputs, *mechanism.guards, *mechanism.forces)
     names, captured = list(mechanism.pushable), set(mechanism.captured_constraints)
+    if mechanism.has_body_coordinates:
+        used = used_joints(mechanism)
+        names += [end for joint in mechanism.joints if joint.name in used for end in (joint.parent, joint.child)]
     for part in (*parts, *(each for each in mechanism.constraints if each.name in captured)):
         owners = [part, *getattr(part, "points", ()), *getattr(part, "conditions", ())]
         names += [getattr(each, key) for each in owners for key in ("body", "other", "body_a", "body_b")
