@@ -20,6 +20,7 @@ DEPENDENT = 1e-13  # eigenvalue of the scaled S up to which it is rounding
 WEAK = 2e-3  # share of a row's diagonal entry of S: a smaller pivot means that a change point is near
 UNUSUAL = 0.1  # share of a row's usual pivot: rows of light bodies beside heavy ones have small pivots everywhere
 LOOKS = 6  # samples per sense of motion from which the usual pivot is taken
+MOST_SAMPLED = 300  # coordinates up to which the usual pivots come from several states, and not from the start alone
 KEPT = 64  # parameters for which thresholds of pivots are kept
 
 
@@ -134,6 +135,9 @@ def _thresholds(system: CompiledSystem, p: np.ndarray) -> np.ndarray:
 
     prismatic = [joint.name for joint in mechanism.moving_joints if joint.is_length]
     scale = coordinate_scales(system.coordinate_names, prismatic, mechanism.characteristic_length)
+    if start.size > MOST_SAMPLED:  # the sampled states and S of larger systems would take minutes
+        factor = system.acceleration(0.0, start, rest, None, p)[2]
+        return _of_held(system, WEAK / np.abs(factor[slice(*system.pivots)]), p)
     norms = [row for row, name in enumerate(system.constraint_modes[0].row_names) if name.endswith(".norm")]
     pivots, sizes = [], []
     for q in sampled_states(start, scale, rows, LOOKS):
@@ -145,7 +149,12 @@ def _thresholds(system: CompiledSystem, p: np.ndarray) -> np.ndarray:
             M += np.outer(J[row], J[row]) * weight
         sizes.append(np.einsum("ij,ji->i", J, np.linalg.solve(M, J.T))[list(system.pivot_rows)])
     usual, size = np.median(pivots, axis=0), np.median(sizes, axis=0)
-    found = np.minimum(WEAK * size, UNUSUAL * usual)
+    return _of_held(system, np.minimum(WEAK * size, UNUSUAL * usual), p)
+
+
+def _of_held(system: CompiledSystem, found: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Thresholds of the rows that hold; 0 for the others."""
+    mechanism = system.mechanism
     held = dict(zip(mechanism.switched, p[len(p) - len(mechanism.switched) :] > 0.0, strict=True))
     holds = [held.get(system.constraint_modes[0].row_names[row], True) for row in system.pivot_rows]
     return np.asarray(np.where(np.isfinite(found) & np.array(holds), found, 0.0))

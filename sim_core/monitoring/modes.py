@@ -8,7 +8,7 @@ differences are taken in the directions that the constraints leave free, the nul
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -83,7 +83,8 @@ class FastestMode:
         state = [w.t, self._q, self._v, w.u, w.p]
         self._M, self._J = np.zeros((n, n), order="F"), np.zeros((n_rows, n), order="F")
         self._terms = system.bind("terms", state, [self._M, np.zeros(n), self._J, np.zeros(n_rows)])
-        results = [self._a, np.zeros(n_rows), np.zeros(system.max_factor)]
+        self._factor = np.zeros(system.max_factor)
+        results = [self._a, np.zeros(n_rows), self._factor]
         self._accelerate = system.bind("acceleration", [*state, np.zeros(n_rows)], results)
         n_bodies, n_joints = len(system.mechanism.bodies), len(system.mechanism.moving_joints)
         self._p, self._R = np.zeros((n_bodies, 3)), np.zeros((n_bodies, 3, 3))
@@ -151,7 +152,7 @@ class FastestMode:
         return (complex(values[k]), free @ vectors[: free.shape[1], k]) if abs(values[k]) > size else None
 
     def _check(self, where: str) -> StepTooLarge | None:
-        many = self._system.n_q >= MANY and self._system.max_rows == 0
+        many = self._system.n_q >= MANY and (self._system.max_rows == 0 or self._system.is_rolled)
         if many and self._fastest_estimated() * self._step_s <= 0.5 * RESOLVED:
             return None
         free, A = self._linearized()
@@ -202,19 +203,21 @@ class FastestMode:
     def _fastest_estimated(self) -> float:
         """Estimate of the largest absolute eigenvalue, 1/s, of the linearized motion, by the Arnoldi iteration.
 
-        For a system without constraint rows. The iteration converges to the largest eigenvalues first, and needs no
-        matrix of the size of the system. [Arnoldi1951]
+        The iteration converges to the largest eigenvalues first, and needs no matrix of the size of the system. In a
+        system with constraint rows, its vectors are moved onto the directions that these leave free. [Arnoldi1951]
         """
         w, n, rate = self._w, self._system.n_q, RESOLVED / self._step_s
         size = ON_SLOPE * max(1.0, float(np.abs(w.q).max()), float(np.abs(self._at_v).max()))
         basis, H = np.zeros((ARNOLDI + 1, 2 * n)), np.zeros((ARNOLDI + 1, ARNOLDI))
         start = np.random.default_rng(0).normal(size=2 * n)
+        free = self._onto_free_directions()
+        start = free(start)
         basis[0] = start / np.linalg.norm(start)
         for k in range(ARNOLDI):
             dq, dv = basis[k, :n] / rate, basis[k, n:]
             step = size / max(float(np.abs(dq).max()), float(np.abs(dv).max()))
             ahead, behind = (self._moved_acceleration(sign * step * dq, sign * step * dv) for sign in (1.0, -1.0))
-            x = np.concatenate([rate * dv, (ahead - behind) / (2.0 * step)])
+            x = free(np.concatenate([rate * dv, (ahead - behind) / (2.0 * step)]))
             for _ in range(2):  # twice, against rounding
                 parts = basis[: k + 1] @ x
                 H[: k + 1, k] += parts
@@ -224,6 +227,31 @@ class FastestMode:
                 return math.inf if not math.isfinite(H[k + 1, k]) else _largest(H[: k + 1, : k + 1])
             basis[k + 1] = x / H[k + 1, k]
         return _largest(H[:ARNOLDI])
+
+    def _onto_free_directions(self) -> Callable[[np.ndarray], np.ndarray]:
+        """Function that moves both halves of a vector (2 n_q,) onto the directions that the constraints leave free.
+
+        A half x becomes x + y with the least y' M y for which J (x + y) = 0.
+        """
+        system, n, m = self._system, self._system.n_q, self._system.max_rows
+        if m == 0:
+            return lambda x: x
+        self._moved_acceleration(np.zeros(n), np.zeros(n))
+        factor, rates, w = self._factor.copy(), np.zeros((2, m)), self._w
+        violations, y, ignored = np.zeros(system.constraint_modes[0].n_holonomic), np.zeros(n), np.zeros(m)
+        v, zero, r2, q = np.zeros(n), np.zeros(n), np.zeros(m), w.q.copy()
+        residuals = [system.bind("residual", [w.t, q, v, w.u, w.p], [violations, each]) for each in rates]
+        apply = system.bind("apply", [factor, zero, r2], [y, ignored])
+
+        def moved(x: np.ndarray) -> np.ndarray:
+            for sign, residual in zip((1.0, -1.0), residuals, strict=True):
+                v[:] = sign * x
+                residual()
+            r2[:] = (rates[1] - rates[0]) / 2.0
+            apply()
+            return x + y
+
+        return lambda x: np.concatenate([moved(x[:n]), moved(x[n:])])
 
     def _moved_acceleration(self, dq: np.ndarray, dv: np.ndarray) -> np.ndarray:
         """Accelerations (n_q,) at the checked state, moved by dq and dv."""

@@ -60,6 +60,22 @@ class _Entries:
         return ca.reshape(columns, columns.numel() // SIZE, SIZE)
 
 
+@dataclass(frozen=True)
+class _Planar:
+    """Rows of a constraint between planar bodies.
+
+    entries             rows of the Jacobian along the coordinates of each body
+    places              symbols of the coordinates and velocities of each body, and of the sine and cosine of its angle
+    Phi, Phidot, gamma  as in RowKind
+    """
+
+    entries: list[_Entries]
+    places: list[ca.SX]
+    Phi: ca.SX
+    Phidot: ca.SX
+    gamma: ca.SX
+
+
 class PlanarBodies:
     """Sweeps that solve the equations of planar bodies with constraints; `rows` are their constraint rows.
 
@@ -69,13 +85,13 @@ class PlanarBodies:
 
     def __init__(self, mechanism: Mechanism, links: Links, rows: Constrained) -> None:
         self._mechanism, self._links, self._rows, self._n = mechanism, links, rows, len(mechanism.bodies)
-        self._kinds: dict[Hashable, tuple[list[_Entries], list[ca.SX], ca.SX]] = {}
+        self._kinds: dict[Hashable, _Planar] = {}
         self._entries: list[list[_Entries]] = []
         self._places: list[list[At]] = []
         self._of_bodies: list[list[tuple[int, int]]] = [[] for _ in mechanism.bodies]
         total = 0
         for c, block in enumerate(rows.blocks):
-            entries = self._kind(block)[0]
+            entries = self._kind(block).entries
             self._entries.append(entries)
             self._places.append([])
             for end, (link, each) in enumerate(zip(block.links, entries, strict=True)):
@@ -87,20 +103,20 @@ class PlanarBodies:
         self.factor_parts |= {name: size for name, size in rows.factor_parts.items() if name in own}
         self.sizes = {"free": SIZE * self._n, "theta_sine": self._n, "theta_cosine": self._n, **self.factor_parts}
 
-    def _kind(self, block: Block) -> tuple[list[_Entries], list[ca.SX], ca.SX]:
-        """(Jacobian along each body, symbols of the places of the bodies, gamma) of the rows of a constraint."""
+    def _kind(self, block: Block) -> _Planar:
+        """The rows of a constraint between planar bodies."""
         if block.key not in self._kinds:
             kind = block.kind
             places = [ca.SX.sym("place", 2 * SIZE + 2) for _ in kind.frames]
             old = [*kind.frames, *kind.biases]
             new = [*[_frame(place) for place in places], *[ca.SX.zeros(bias.numel()) for bias in kind.biases]]
-            gamma, *pulls = ca.substitute([kind.gamma, *kind.pulls], old, new)
+            Phi, Phidot, gamma, *pulls = ca.substitute([kind.Phi, kind.Phidot, kind.gamma, *kind.pulls], old, new)
             entries = []
             for pull in pulls:
                 columns = ca.reshape(pull, PULL, kind.n_rows).T
                 J = ca.horzcat(columns[:, 3], columns[:, 4], columns[:, 2])
                 entries.append(_Entries.of(ca.simplify(J)))
-            self._kinds[block.key] = entries, places, gamma
+            self._kinds[block.key] = _Planar(entries, places, Phi, Phidot, gamma)
         return self._kinds[block.key]
 
     # -- bodies -------------------------------------------------------------------------------------------------------
@@ -139,6 +155,16 @@ class PlanarBodies:
     def _turn(self, b: int) -> list[At]:
         return [At("theta_sine", b, 1), At("theta_cosine", b, 1)]
 
+    def mass(self, n_q: int) -> list[Sweep]:
+        """Sweeps that write the mass matrix "M" (n_q, n_q) of the bodies."""
+        steps = Steps("mass")
+        for b in range(self._n):
+            link = SIZE * b + 2
+            columns = [At("M", n_q * (SIZE * b + k) + SIZE * b, SIZE) for k in range(SIZE)]
+            inputs = [At("inertias", N_INERTIA * link, N_INERTIA), *self._turn(b)]
+            steps.add(0, inputs, columns, _mass)
+        return [*self.posture(), *Steps.cleared("M", n_q * n_q), *steps.sweeps()]
+
     def freed(self, right: str) -> list[Sweep]:
         """Sweep that computes the accelerations "free" from a right-hand side and a known factor."""
         steps = Steps("freed")
@@ -153,11 +179,9 @@ class PlanarBodies:
         """Sweeps that compute the rows and factorize S; "b" is then J M^-1 f - gamma, plus the array `given`."""
         steps, rows = Steps("joined"), self._rows
         for c, block in enumerate(rows.blocks):
-            inputs = [*rows.numbers_of(c), *[rows.rows(c, each) for each in given]]
+            inputs = [*self._known(c), *[rows.rows(c, each) for each in given]]
             for link in block.links:
-                b = link // SIZE
-                inputs += [At("q", SIZE * b, SIZE), At("v", SIZE * b, SIZE), *self._turn(b)]
-                inputs += [At("free", SIZE * b, SIZE), self._inverse(b)]
+                inputs += [At("free", link - 2, SIZE), self._inverse(link // SIZE)]
             results = [*self._places[c], rows.elimination.entry(c, c)[0], rows.rows(c, "b")]
             widths = tuple(self._inverse(link // SIZE).width for link in block.links)
             steps.add((block.key, widths), inputs, results, partial(self._joined, block, len(given)))
@@ -169,20 +193,64 @@ class PlanarBodies:
         return At("M_inverse", N_INVERSE * b, SIZE if is_central else N_INVERSE)
 
     def _joined(self, block: Block, n_given: int, *inputs: ca.SX) -> list[ca.SX]:
-        kind: RowKind = block.kind
-        entries, places, gamma = self._kind(block)
-        old = [kind.t, kind.constants, *([kind.flag] if block.flag >= 0 else []), *kind.parameters, *kind.inputs]
-        new, rest = list(inputs[: len(old)]), list(inputs[len(old) :])
+        kind, own, old = block.kind, self._kind(block), self._symbols(block)
+        entries, rest = own.entries, list(inputs[len(old) :])
         b = ca.SX(rest.pop(0)) if n_given else ca.SX.zeros(kind.n_rows)
         S, J_values = ca.SX.zeros(kind.n_rows, kind.n_rows), list[ca.SX]()
         for k in range(len(block.links)):
-            q, v, s, c, free, M = rest[6 * k : 6 * k + 6]
-            old.append(places[k])
-            new.append(ca.vertcat(q, v, s, c))
+            free, M = rest[2 * k : 2 * k + 2]
             J = entries[k].with_values(entries[k].values)
             S, b = S + J @ _matrix(M) @ J.T, b + J @ free
             J_values.append(entries[k].values if entries[k].places else ca.SX.zeros(1))
-        return list(ca.substitute([*J_values, ca.vec(S), b - gamma], old, new))
+        return list(ca.substitute([*J_values, ca.vec(S), b - own.gamma], old, list(inputs[: len(old)])))
+
+    def _known(self, c: int) -> list[At]:
+        """Places of the numbers on which the rows of a constraint depend."""
+        found = self._rows.numbers_of(c)
+        for link in self._rows.blocks[c].links:
+            b = link // SIZE
+            found += [At("q", SIZE * b, SIZE), At("v", SIZE * b, SIZE), *self._turn(b)]
+        return found
+
+    def _symbols(self, block: Block) -> list[ca.SX]:
+        """Symbols of these numbers."""
+        kind: RowKind = block.kind
+        found = [kind.t, kind.constants, *([kind.flag] if block.flag >= 0 else []), *kind.parameters, *kind.inputs]
+        for place in self._kind(block).places:
+            found += [place[:SIZE], place[SIZE : 2 * SIZE], place[2 * SIZE], place[2 * SIZE + 1]]
+        return found
+
+    def violations(self) -> list[Sweep]:
+        """Sweeps that compute the violations "Phi" and their rates "Phidot"."""
+        steps, rows = Steps("violated"), self._rows
+        for c, block in enumerate(rows.blocks):
+            own = self._kind(block)
+            results = [*([rows.rows(c, "Phi")] if own.Phi.numel() else []), rows.rows(c, "Phidot")]
+            values = [*([own.Phi] if own.Phi.numel() else []), own.Phidot]
+            steps.add(block.key, self._known(c), results, partial(self._substituted, block, values))
+        return [*self.posture(), *steps.sweeps()]
+
+    def _substituted(self, block: Block, values: Sequence[ca.SX], *known: ca.SX) -> list[ca.SX]:
+        return list(ca.substitute(list(values), self._symbols(block), list(known)))
+
+    def residual_of_solution(self) -> list[Sweep]:
+        """Sweeps that write the results "missing" and "whole" of the kernel `solve_residual`."""
+        steps, rows = Steps("residual"), self._rows
+        for c, block in enumerate(rows.blocks):
+            inputs = [*self._known(c), rows.rows(c, "correction"), *[At("a", link - 2, SIZE) for link in block.links]]
+            results = [rows.rows(c, "left"), rows.rows(c, "whole_rows")]
+            steps.add(block.key, inputs, results, partial(self._residual, block))
+        return [*self.posture(), *steps.sweeps(), *rows.largest_residual()]
+
+    def _residual(self, block: Block, *inputs: ca.SX) -> list[ca.SX]:
+        own, old = self._kind(block), self._symbols(block)
+        correction, *accelerations = inputs[len(old) :]
+        U = correction * block.kind.flag if block.flag >= 0 else correction
+        left, whole = U - own.gamma, ca.fabs(U) + ca.fabs(own.gamma)
+        for each, a in zip(own.entries, accelerations, strict=True):
+            J = each.with_values(each.values)
+            left, whole = left + J @ a, whole + ca.fabs(J) @ (ca.fabs(a) + 1)
+        return list(ca.substitute([left, whole], old, list(inputs[: len(old)])))
 
     def _coupled(self) -> list[Sweep]:
         """Sweep that adds the products of the rows of different constraints on a body to S."""
@@ -294,6 +362,13 @@ def _free(
     u, v = hy / m, -hx / m
     M = ca.vertcat(1 / m + u * u * t, 1 / m + v * v * t, t, u * t, v * t, u * v * t)
     return [M, _matrix(M) @ f]
+
+
+def _mass(numbers: ca.SX, s: ca.SX, c: ca.SX) -> list[ca.SX]:
+    own = unpacked(numbers)
+    h = ca.DM(_AXES) @ own.h
+    hx, hy = c * h[0] - s * h[1], s * h[0] + c * h[1]
+    return [ca.vertcat(own.m, 0, -hy), ca.vertcat(0, own.m, hx), ca.vertcat(-hy, hx, own.I[2, 2])]
 
 
 def _coupled(first: _Entries, second: _Entries, a: ca.SX, b: ca.SX, M: ca.SX, target: ca.SX) -> list[ca.SX]:

@@ -22,7 +22,7 @@ from sim_core.mechanism.description import Mechanism
 from sim_core.solve import coordinate_scales, is_ill_conditioned, may_lose_rank, sampled_states
 
 MOST_SAMPLED = 150  # coordinates up to which the sizes of rows come from several states, and not from the start alone
-MOST_EXAMINED = 2500  # rows up to which the eigenvalues of S are computed; more of them count as ill-conditioned
+MOST_EXAMINED = 400  # rows up to which the eigenvalues of S are computed; more of them count as ill-conditioned
 
 
 class RowNumbers(Protocol):
@@ -89,7 +89,9 @@ def checked_rows_of(mechanism: Mechanism, numbers_of: Callable[[CheckedRows], Ro
         Phi, J, M = found(q, np.zeros_like(q), p)
         return Phi[moving[: len(Phi)]], J[moving], M
 
-    if not may_lose_rank(numbers(start, p)[1], has_loops(mechanism)):
+    n_rows, is_closed = int(moving.sum()), has_loops(mechanism)
+    # without loops the rows of valid joints keep their rank
+    if not is_closed and (n_rows > MOST_EXAMINED or not may_lose_rank(numbers(start, p)[1], is_closed)):
         return CheckedRows(every.links, kept, Scales((), False), Scales((), False), still)
     is_set = any(block.parameters for block in kept)
     states = [start]
@@ -98,8 +100,9 @@ def checked_rows_of(mechanism: Mechanism, numbers_of: Callable[[CheckedRows], Ro
         scale = coordinate_scales(mechanism.coordinate_names, prismatic, mechanism.characteristic_length)
         states = sampled_states(start, scale, lambda q: numbers(q, p)[:2])
     values = [[(J, M) for _, J, M in (numbers(q, each) for q in states)] for each in _representative(mechanism, p)]
-    mass = _scales([[(J, M, np.linalg.solve(M, J.T)) for J, M in there] for there in values])
-    least = _scales([[(J, np.eye(len(M)), J.T) for J, M in there] for there in values])
+    sizes = [len(body.free_coordinates) for body in mechanism.bodies] if mechanism.has_body_coordinates else []
+    mass = _scales([[(J, M, _solved(M, J.T, sizes)) for J, M in there] for there in values])
+    least = _scales([[(J, None, J.T) for J, _ in there] for there in values])
     return CheckedRows(every.links, kept, mass, least, still)
 
 
@@ -136,10 +139,24 @@ def _representative(mechanism: Mechanism, p: np.ndarray) -> list[np.ndarray]:
     return [middle, *ends]
 
 
-def _scales(values: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]]) -> Scales:
-    """Scales from (J, M, M^-1 J') in each state, for each of the parameters."""
+def _solved(M: np.ndarray, right: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """M^-1 times some columns; the blocks on the diagonal of M have these sizes if there are any."""
+    if not sizes or sum(sizes) != len(M):
+        return np.asarray(np.linalg.solve(M, right))
+    found, first = right.copy(), 0
+    for size in sizes:
+        own = slice(first, first + size)
+        found[own] = np.linalg.solve(M[own, own], right[own]) if size else found[own]
+        first += size
+    return found
+
+
+def _scales(values: list[list[tuple[np.ndarray, np.ndarray | None, np.ndarray]]]) -> Scales:
+    """Scales from (J, M, M^-1 J') in each state, for each of the parameters; M is None in place of the identity."""
     diagonals = [np.max([np.einsum("ij,ji->i", J, Y) for J, _, Y in there], axis=0) for there in values]
     found = np.array([float(f"{value:.3g}") for value in np.min(diagonals, axis=0)])
     found[found == 0.0] = found[found > 0.0].mean() if (found > 0.0).any() else 1.0
-    ill = len(found) > MOST_EXAMINED or any(is_ill_conditioned(M, J) for there in values for J, M, _ in there)
+    ill = len(found) > MOST_EXAMINED or any(
+        is_ill_conditioned(np.eye(J.shape[1]) if M is None else M, J) for there in values for J, M, _ in there
+    )
     return Scales(found.tolist(), ill)

@@ -369,19 +369,16 @@ class Constrained:
 
     def jacobian(self, n_q: int) -> list[Sweep]:
         """Sweeps that write the results "J" (n_r, n_q) and "gamma"."""
-        clear, steps = Steps("clear_J"), Steps("entered")
-        for k in range(n_q):
-            at = At("J", k * self.n_rows, self.n_rows)
-            clear.add(0, [], [at], _zeros(self.n_rows))
+        steps = Steps("entered")
         for link, c in self._pairs:
             at = At("J", link * self.n_rows + self.first_rows[c], self.blocks[c].n_rows)
             steps.add(at.width, [self._pair(c, link, "jac")], [at], lambda y: [y])
         gamma = self._each("copied", ["target"], "gamma", lambda x: x)
-        return [*clear.sweeps(), *steps.sweeps(), *gamma]
+        return [*Steps.cleared("J", self.n_rows * n_q), *steps.sweeps(), *gamma]
 
     def residual_of_solution(self) -> list[Sweep]:
         """Sweeps that write the results "missing" and "whole" of the kernel `solve_residual`."""
-        begin, steps, most = Steps("begin_residual"), Steps("residual"), Steps("largest")
+        begin, steps = Steps("begin_residual"), Steps("residual")
         for c, block in enumerate(self.blocks):
             both = [self.rows(c, "left"), self.rows(c, "whole_rows")]
             inputs = [self.rows(c, "target"), self.rows(c, "correction"), *self._flag(c)]
@@ -389,12 +386,16 @@ class Constrained:
         for link, c in self._pairs:
             both = [self.rows(c, "left"), self.rows(c, "whole_rows")]
             steps.add(both[0].width, [self._pair(c, link, "jac"), At("a", link, 1), *both], both, _residual)
-        results = [At("missing", 0, 1), At("whole", 0, 1)]
+        return [*begin.sweeps(), *steps.sweeps(), *self.largest_residual()]
+
+    def largest_residual(self) -> list[Sweep]:
+        """Sweeps that write the largest entries of "left" and "whole_rows" to the results "missing" and "whole"."""
+        most, results = Steps("largest"), [At("missing", 0, 1), At("whole", 0, 1)]
         clear = Steps("clear_results")
         clear.add(0, [], results, lambda: [ca.SX(0), ca.SX(0)])
         for row in range(self.n_rows):
             most.add(0, [At("left", row, 1), At("whole_rows", row, 1), *results], results, _largest)
-        return [*begin.sweeps(), *steps.sweeps(), *clear.sweeps(), *most.sweeps()]
+        return [*clear.sweeps(), *most.sweeps()]
 
     @property
     def pivot_rows(self) -> list[int]:

@@ -411,8 +411,10 @@ class _Maker:
             *self._inertia_of_states(),
             *self._jacobian("u", moving=False),
             *(self.rows.jacobian(self.n_q) if self.rows.blocks else []),
-            Repeat(columns, self.n),
+            *([Repeat(columns, self.n)] if self.bodies is None else self.bodies.mass(self.n_q)),
         ]
+        if self.bodies is not None:
+            sweeps += self._inertia_of_states()
         return self._kernel(USUAL, ("M", "f", "J", "gamma"), sweeps)
 
     def _jacobian(self, given: str, moving: bool = True) -> list[Sweep]:
@@ -442,6 +444,7 @@ class _Maker:
     def residual(self) -> RolledKernel:
         """Violations of the constraints and their rates."""
         sweeps = [*self._frames(), *self.rows.violations()] if self.rows.blocks else []
+        sweeps = sweeps if self.bodies is None else self.bodies.violations()
         return self._kernel(USUAL, ("Phi", "Phidot"), sweeps)
 
     def least_norm(self) -> RolledKernel:
@@ -469,6 +472,8 @@ class _Maker:
         inputs = (*USUAL, "correction", "a")
         if not self.rows.blocks:
             return self.constant(inputs, {"missing": 1, "whole": 1})
+        if self.bodies is not None:
+            return self._kernel(inputs, ("missing", "whole"), self.bodies.residual_of_solution())
         sweeps = [*self._jacobian("u"), *self.rows.residual_of_solution()]
         return self._kernel(inputs, ("missing", "whole"), sweeps)
 

@@ -7,6 +7,7 @@ joint of several degrees of freedom is a sequence of links, and its child body i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import casadi as ca
 import numpy as np
@@ -61,7 +62,7 @@ class Links:
         """Number of links."""
         return len(self.links)
 
-    @property
+    @cached_property
     def of_joints(self) -> dict[str, int]:
         """{joint, or coordinate of a body: index of its last link}."""
         return {link.joint.name: index for index, link in enumerate(self.links) if link.is_last}

@@ -70,13 +70,11 @@ class Steps:
         else:
             self._runs.append((place, number, 1))
 
-    @classmethod
-    def cleared(cls, array: str, size: int) -> list[Sweep]:
+    @staticmethod
+    def cleared(array: str, size: int) -> list[Sweep]:
         """Sweep that sets the first numbers of an array to zero."""
-        steps = cls("cleared")
-        for k in range(size):
-            steps.add(0, [], [At(array, k, 1)], lambda: [ca.SX(0)])
-        return steps.sweeps()
+        zero = function_of("clear_1", [], [Slot("", ca.SX.zeros(1))])
+        return [Sweep.of(Group(zero, [], [Records(array, 1)], size))] if size else []
 
     def sweeps(self) -> list[Sweep]:
         """The sweep over these steps; empty without steps."""

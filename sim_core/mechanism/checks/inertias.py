@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -189,7 +190,11 @@ def undetermined(mechanism: Mechanism, names: Sequence[str], M: np.ndarray, q: A
     scale = np.sqrt(np.maximum(np.diag(M), 0.0))
     empty = [name for name, size in zip(names, scale, strict=True) if size == 0.0]
     if not empty:
-        values, vectors = np.linalg.eigh(M / np.outer(scale, scale))
+        scaled = M / np.outer(scale, scale)
+        with suppress(np.linalg.LinAlgError):
+            np.linalg.cholesky(scaled - SINGULAR * np.eye(len(M)))  # takes a tenth of the time of the eigenvalues
+            return []
+        values, vectors = np.linalg.eigh(scaled)
         if values[0] > SINGULAR:
             return []
         share = np.abs(vectors[:, 0])
