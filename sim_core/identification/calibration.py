@@ -5,6 +5,9 @@ The columns are derivatives of the efforts by a model, which is that before the 
 zero   -d(effort)/dq_k of all joints: the position of joint k is measured too large by this angle, rad or m
 gain   effort of the joint: its measured effort is too large by this share
 delay  -d(effort)/dt: the measured effort is late by this time, s
+
+They are linear for small errors only: a delay of 15 ms looks like a smaller motor constant, too. Therefore the
+recording is corrected by the errors of the earlier fit, and the derivatives times these are added to its efforts again.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from sim_core.identification.base_parameters import BaseParameters
-from sim_core.identification.friction import FRICTION, friction_columns
+from sim_core.identification.friction import CALIBRATION, COLUMNS, FRICTION, friction_columns
 from sim_core.identification.regressor import LinearEfforts
+from sim_core.identification.signals import Sampled
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 ERRORS = ("zero", "gain", "delay")
@@ -30,11 +34,40 @@ class Reference:
     """Model about which errors of the measurement are linear: base parameters (n_b,) and friction (n_q, n_f).
 
     errors  which of ERRORS are fitted
+    zero    (n_zero,) errors of the earlier fit
+    gain    (n_q,)
+    delay   (n_q,)
     """
 
     beta: Array
     friction: Array
     errors: frozenset[str]
+    zero: Array
+    gain: Array
+    delay: Array
+
+    @classmethod
+    def of(cls, x: Array, n_b: int, n_q: int, errors: frozenset[str]) -> Reference:
+        """The reference with the unknowns x: n_b base parameters, zeros if these are fitted, and friction columns."""
+        n_zero = n_q if "zero" in errors else 0
+        friction = x[n_b + n_zero :].reshape(n_q, len(COLUMNS))
+        gain, delay = (friction[:, COLUMNS.index(name)] for name in CALIBRATION)
+        return cls(x[:n_b], friction, errors, x[n_b : n_b + n_zero], gain, delay)
+
+    def corrected(self, part: Sampled) -> Sampled:
+        """A recording without the errors of the earlier fit."""
+        q = part.q - self.zero if len(self.zero) else part.q
+        effort = part.effort / (1.0 + self.gain)
+        for j in np.flatnonzero(self.delay):
+            effort[:, j] = np.interp(part.time + self.delay[j], part.time, effort[:, j])
+        return replace(part, q=q, effort=effort)
+
+    def shift(self, rows: Array) -> Array:
+        """(n, n_q) the columns of the errors in rows (n, n_q, k), times the errors of the earlier fit."""
+        found = np.stack([self.gain, self.delay], axis=1)
+        begin = len(self.beta)
+        of_zero = rows[:, :, begin : begin + len(self.zero)] @ self.zero
+        return np.asarray(of_zero + np.einsum("njk,jk->nj", rows[:, :, -len(CALIBRATION) :], found))
 
     def columns(
         self,
@@ -53,7 +86,7 @@ class Reference:
 
         tau = efforts(*motion)
         delay = -np.gradient(tau, 1.0 / rate_hz, axis=0) if "delay" in self.errors else np.zeros_like(tau)
-        gain = tau if "gain" in self.errors else np.zeros_like(tau)
+        gain = tau / (1.0 + self.gain) if "gain" in self.errors else np.zeros_like(tau)
         return self._zeros(efforts, motion), np.stack([gain, delay], axis=-1)
 
     def _zeros(self, efforts: Callable[..., Array], motion: tuple[Array, Array, Array]) -> Array:

@@ -90,6 +90,8 @@ def rows_of(
     reference   model about which errors of the measurement are fitted, if any are
     """
     highest = float(cutoffs_hz.max())
+    if reference is not None:
+        recordings = [[reference.corrected(part) for part in recording] for recording in recordings]
     parts = [part for recording in recordings for part in recording]
     steps = [max(1, int(part.rate_hz / max(OVERSAMPLING * highest, LEAST_HZ))) for part in parts]
     thinned = iter(steps)
@@ -131,7 +133,10 @@ def _rows_of_part(
     for cutoff, each in zip(np.unique(cutoffs_hz), made[:-1], strict=False):
         raw[:, cutoffs_hz == cutoff] = each[:, cutoffs_hz == cutoff]
     filtered, smooth = _filtered(raw, part, cutoffs_hz, step)
-    return raw, filtered, part.effort[::step], smooth, part.time[::step], q, v, a
+    y = part.effort[::step]
+    if reference is not None:
+        y, smooth = y + reference.shift(raw), smooth + reference.shift(filtered)
+    return raw, filtered, y, smooth, part.time[::step], q, v, a
 
 
 def _filtered(raw: Array, part: Sampled, cutoffs_hz: Array, step: int) -> tuple[Array, Array]:

@@ -33,7 +33,7 @@ class Estimate:
     before     value in the model before the fit
     after      value in the corrected model, to which the prior contributes
     kind       "model", or the error of the measurement that it concerns first: "zero", "gain" or "delay"
-    p          probability of a value as far from 0, if it is 0
+    p          probability of a value as far from that of the model before, if the model before is right
     """
 
     name: str
@@ -100,7 +100,8 @@ def estimates_of(
         variance = max(float(covariance[row, row]), 0.0) + float(np.sum((DEVIATION * left_out) ** 2))
         center = float(value[row] - mixed[row, small] @ prior[dropped[small]])
         sd = float(np.sqrt(variance))
-        half, p = quantile * sd, 2.0 * float(student.sf(abs(center) / sd, dof)) if sd > 0.0 else 1.0
+        before_it = float(direction @ before)
+        half, p = quantile * sd, 2.0 * float(student.sf(abs(center - before_it) / sd, dof)) if sd > 0.0 else 1.0
         name = _name(regression, direction, place, names)
         found.append(
             Estimate(
@@ -109,7 +110,7 @@ def estimates_of(
                 center,
                 center - half,
                 center + half,
-                float(direction @ before),
+                before_it,
                 float(direction @ after),
                 _kind(regression, int(place)),
                 p,
@@ -171,27 +172,24 @@ def _covariance(
 ) -> tuple[Array, float]:
     """(covariance (k, k) of the estimates, degrees of freedom) for residuals with an autoregressive model per joint.
 
-    The covariance H^-1 (A' W Sigma W A) H^-1 is enlarged for the part of the errors that the fit took up: residuals
-    are smaller than errors, by tr(H^-1 A' W Sigma W A) of the sum of their weighted squares.
+    The covariance is H^-1 (A' W Sigma W A) H^-1. The Sigma of each joint is restored from its residuals, which are
+    smaller than the errors by what the fit took up.
     """
     x = fixed.copy()
     x[kept] = value
     z, n_b = regression.rows(x), regression.n_b
-    middle, total, effective = np.zeros_like(inverse), 0.0, 0.0
+    middle, effective = np.zeros_like(inverse), 0.0
     for j in joints:
         A, residual = _residuals(regression, rows, j, z)
         places = np.concatenate([np.arange(n_b), np.arange(*regression.friction_slice(j).indices(regression.size))])
         of_kept = {place: row for row, place in enumerate(kept)}
         local = [k for k, place in enumerate(places) if place in of_kept]
         target = [of_kept[places[k]] for k in local]
-        summed, number = correlated_sum(A[:, local], residual)
-        w = regression.weights[j]
-        middle[np.ix_(target, target)] += w**2 * summed
-        total += w * float(residual @ residual)
+        w, place = regression.weights[j], np.ix_(target, target)
+        summed, number = correlated_sum(A[:, local], residual, w * inverse[place])
+        middle[place] += w**2 * summed
         effective += number
-    taken = float(np.trace(inverse @ middle))
-    enlarged = total / max(total - taken, 0.1 * total)
-    return enlarged * inverse @ middle @ inverse, effective - len(kept)
+    return inverse @ middle @ inverse, effective - len(kept)
 
 
 def _right_of(regression: Regression, joint: int) -> Array:
@@ -218,8 +216,11 @@ def _kind(regression: Regression, place: int) -> str:
     return column if column in CALIBRATION else "model"
 
 
-def surely_not_zero(estimates: Sequence[Estimate], level: float = 1.0 - LEVEL) -> list[Estimate]:
-    """The estimates that differ from 0, where at most a share `level` of such lists has a false one. [Holm1979]"""
+def surely_changed(estimates: Sequence[Estimate], level: float = 1.0 - LEVEL) -> list[Estimate]:
+    """The estimates that differ from the model before, where at most a share `level` of such lists has a false one.
+
+    The probabilities are corrected for their number. [Holm1979]
+    """
     found: list[Estimate] = []
     for rank, each in enumerate(sorted(estimates, key=lambda each: each.p)):
         if each.p > level / (len(estimates) - rank):

@@ -191,12 +191,11 @@ class _Fitter:
         left_out: Mapping[str, str],
     ) -> FitResult:
         self._require_motion()
-        cutoffs, n_b = self._cutoffs(), len(self.plain.columns)
-        x = np.concatenate([self.prior.beta, self.friction_before.ravel()])
+        cutoffs, x = self._cutoffs(), np.concatenate([self.prior.beta, self.friction_before.ravel()])
         for left in reversed(range(self.passes)):
             self.progress(len(CUTOFFS_HZ) + self.passes - 1 - left, len(CUTOFFS_HZ) + self.passes)
-            friction = x[len(self.base.columns) :].reshape(-1, N_FRICTION)
-            rows = self._rows(cutoffs, Reference(x[:n_b], friction, self.errors) if self.errors else None)
+            found = Reference.of(x, len(self.plain.columns), len(self.joints), self.errors)
+            rows = self._rows(cutoffs, found if self.errors else None)
             choice = self._choice(rows, cutoffs, inertia, unit_unknown, left_out)
             if left:
                 x = choice.regression.solve(choice.together, choice.weight, choice.free, self._start(choice.inertia))
@@ -380,28 +379,20 @@ class _Fitter:
     def _estimates(
         self, choice: _Choice, models: Mapping[str, Array], constant_sd: Mapping[str, float]
     ) -> list[Estimate]:
-        """Estimates with intervals. Those of the model are for any inertias, even if the model keeps its own.
+        """Estimates with intervals, for any inertias, even if the model keeps its own.
 
-        Those of errors of the measurement rely on inertias that are kept.
+        Inertias that gain nothing beyond chance may differ all the same, and errors of the measurement with them.
         """
-        found = [
-            estimates_of(
-                choice.regression,
-                choice.rows,
-                choice.together,
-                free,
-                models["before"],
-                models["after"],
-                self.joints,
-                constant_sd,
-            )
-            for free in (
-                [choice.free] if choice.inertia or not choice.any_inertia else [choice.unrestricted, choice.free]
-            )
-        ]
-        return [each for each in found[0] if each.kind == "model"] + [
-            each for each in found[-1] if each.kind != "model"
-        ]
+        return estimates_of(
+            choice.regression,
+            choice.rows,
+            choice.together,
+            choice.unrestricted if choice.any_inertia else choice.free,
+            models["before"],
+            models["after"],
+            self.joints,
+            constant_sd,
+        )
 
     def _alone(self, regression: Regression, joint: int, inertia: bool) -> Array:
         """Unknowns (n_b + n_f,) of a joint's rows with parameters of its own."""
@@ -434,7 +425,7 @@ def _friction_of(mechanism: Mechanism, joints: Sequence[str]) -> Array:
         values = {
             "viscous": value_of(joint.damping),
             "coulomb": coulomb,
-            "offset": -value_of(joint.load),
+            "load": value_of(joint.load),
             "armature": value_of(joint.armature),
         }
         for column, value in values.items():

@@ -115,7 +115,7 @@ def joints_of_another_size(
         if np.abs(weight).max() <= 1e-9 * max(np.abs(gravity).max(), 1e-300) or is_without_motor(rows, j):
             continue
         inertia = rows.raw[at, j, :n_b] @ beta - weight
-        friction = rows.raw[at, j, regression.n_b : regression.n_b + COLUMNS.index("offset")]
+        friction = rows.raw[at, j, regression.n_b : regression.n_b + COLUMNS.index("load")]
         columns = np.column_stack([weight, inertia, friction])
         known = np.isfinite(rows.y[at, j])
         factors[j] = factor_with_sd(columns[known], rows.y[at, j][known])
@@ -183,7 +183,10 @@ def further_friction(
             column = COLUMNS.index(name)
             free = free_unknowns(regression, joints, inertia, [*extra, (j, column)], errors)
             then = regression.validated(joints, weight, free)
-            if is_gain(now[:, j], then[:, j], least=FRICTION_GAIN, t=FRICTION_T):
-                extra[j, column] = gain(now[:, j], then[:, j])[0]
+            share, t = gain(now[:, j], then[:, j])
+            # a few blocks with large errors hide how clear a gain is in all blocks; their logarithms do not
+            logarithms = gain(np.log(now[:, j]), np.log(then[:, j]))[1]
+            if share >= FRICTION_GAIN and max(t, logarithms) >= FRICTION_T:
+                extra[j, column] = share
                 now = then
     return extra

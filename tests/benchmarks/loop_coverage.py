@@ -33,7 +33,7 @@ from nodes.framework.plan.files.file import load_plan
 from nodes.framework.simulation.compose import compose
 from nodes.hil.fitting.reading import read_fit_case
 from robots.registry import build
-from sim_core.identification.estimates import surely_not_zero
+from sim_core.identification.estimates import surely_changed
 from sim_core.identification.fitting import fit, regressor_of
 from sim_core.identification.friction import COLUMNS
 from sim_core.identification.inertial_parameters import inertial_parameters
@@ -229,7 +229,7 @@ def run(number: int, source: str) -> dict[str, Any]:
     inside = [bool(each.low <= each.direction @ x <= each.high) for each in model]
     narrow = [each for each in model if each.high - each.low < NARROW * abs(each.value)]
     searched = [each for each in result.estimates if each.kind != "model"]
-    false = [each.name for each in surely_not_zero(searched) if each.direction @ x == 0.0]
+    false = [each.name for each in surely_changed(searched) if each.direction @ x == 0.0]
     return {
         "run": number,
         "cell": " ".join(cell),

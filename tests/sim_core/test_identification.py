@@ -11,11 +11,11 @@ import pytest
 from robots.registry import build
 from sim_core.errors import InvalidRequest
 from sim_core.identification.consistency import consistent_minimum
-from sim_core.identification.estimates import surely_not_zero
+from sim_core.identification.estimates import surely_changed
 from sim_core.identification.fitting import NothingToFitError, fit
 from sim_core.identification.friction import COLUMNS
 from sim_core.identification.inertial_parameters import about_origin, is_consistent
-from sim_core.identification.intervals import autoregressive, correlated_sum
+from sim_core.identification.intervals import MOST_ORDER, autocovariance, autoregressive, correlated_sum
 from sim_core.identification.regressor import Regressor
 from sim_core.identification.result import FitResult
 from sim_core.identification.rigid_tree import rigid_tree
@@ -213,7 +213,7 @@ def test_intervals_of_correlated_residuals_cover_and_usual_ones_do_not() -> None
 
 def test_the_order_and_the_pole_of_a_process_are_found() -> None:
     e = coloured(np.random.default_rng(1), 20000, 1, 2.0)[:, 0]
-    phi, variance = autoregressive(e)
+    phi, variance = autoregressive(autocovariance(e, MOST_ORDER), len(e))
     assert abs(phi[0] - 0.95) < 0.02
     assert abs(variance - 4.0 * (1.0 - 0.95**2)) < 0.02
 
@@ -292,7 +292,7 @@ def test_a_planted_error_of_the_measurement_is_found_and_nothing_else(kind: str,
     else:
         effort[:, joint] = np.interp(log.time - size, log.time, effort[:, joint])
     found = fit(planted().mechanism, names(), [Recorded(log.time, q, effort)], errors=[kind])
-    named = surely_not_zero([each for each in found.estimates if each.kind == kind])
+    named = surely_changed([each for each in found.estimates if each.kind == kind])
     assert named
     for each in named:
         assert f"{names()[joint]}/{kind}" in each.name
@@ -305,7 +305,7 @@ def test_no_error_is_found_in_a_measurement_without_errors() -> None:
     found = fit(planted().mechanism, names(), [recorded(seconds=30.0)], errors=["zero", "gain", "delay"])
     searched = [each for each in found.estimates if each.kind != "model"]
     assert searched
-    assert not surely_not_zero(searched)
+    assert not surely_changed(searched)
 
 
 def test_an_unknown_error_is_refused() -> None:
@@ -339,3 +339,23 @@ def test_derivatives_of_positions_are_exact_to_a_thousandth_up_to_a_tenth_of_the
     _, v, a = motion_of(line, 45.0)
     np.testing.assert_allclose(v, 3.0, atol=1e-9)
     np.testing.assert_allclose(a, 0.0, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["gear", "asymmetry", "coupled"])
+def test_further_friction_is_named_where_it_is_and_nowhere_else(kind: str) -> None:
+    log = recorded(seconds=30.0, noise=0.03)
+    v = motion(30.0)[2]
+    effort, weight, scale = log.effort.copy(), log.effort - log.effort.mean(axis=0), np.sqrt(np.mean(v**2, axis=0))
+    if kind == "gear":
+        effort[:, 1] += 0.3 * np.abs(weight[:, 1]) * np.tanh(v[:, 1] / (0.05 * scale[1]))
+    elif kind == "asymmetry":
+        effort[:, 1] += 3.0 * np.abs(v[:, 1])
+    else:  # two motors with dry friction, through a differential
+        width = 0.05 * np.hypot(scale[2], scale[3])
+        both, apart = (np.tanh((v[:, 2] + sign * v[:, 3]) / width) for sign in (1.0, -1.0))
+        effort[:, 2] += both + apart
+        effort[:, 3] += both - apart
+    found = fit(planted().mechanism, names(), [Recorded(log.time, log.q, effort)])
+    expected = {(names()[1], kind)} if kind != "coupled" else {(names()[2], "next"), (names()[3], "previous")}
+    assert set(found.extra) == expected
+    assert not fit(planted().mechanism, names(), [log]).extra

@@ -58,7 +58,7 @@ def _joint(result: FitResult, row: int) -> JointCorrection:
     falling = values["stribeck"]
     return JointCorrection(
         damping=max(values["viscous"], 0.0),
-        load=-values["offset"] + 0.0,
+        load=values["load"] + 0.0,
         armature=max(values["armature"], 0.0),
         coulomb=max(values["coulomb"], 0.0),
         static=max(values["coulomb"], 0.0) + falling if falling > 0.0 else None,

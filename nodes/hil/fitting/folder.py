@@ -17,24 +17,28 @@ from sim_core.errors import InvalidRequest
 from sim_core.identification.result import FitResult
 from sim_core.mechanism import Mechanism
 
-VERDICT, CORRECTED, REPORT = "verdict.json", "corrections.toml", "report"
+VERDICT, CORRECTED, REPORT, PLOTS = "verdict.json", "corrections.toml", "report", "plots"
 FORMATS = (".toml", ".urdf")
 
 
-def write(
-    verdict: FitVerdict, result: FitResult, corrections: Corrections, sliding: frozenset[str], folder: Path
-) -> None:
-    """Write the folder: index.html, verdict.json, corrections.toml and plots/."""
-    plots = folder / "plots"
+def begin(verdict: FitVerdict, corrections: Corrections, folder: Path) -> None:
+    """Remove what an earlier fit wrote into the folder, and write corrections.toml."""
+    plots = folder / PLOTS
     plots.mkdir(parents=True, exist_ok=True)
     for old in plots.glob("*.png"):
         old.unlink()
-    shutil.rmtree(folder / REPORT, ignore_errors=True)  # of an earlier fit
-    write_file(folder / VERDICT, msgspec.json.format(msgspec.json.encode(verdict), indent=1) + b"\n")
+    shutil.rmtree(folder / REPORT, ignore_errors=True)
     write_file(folder / CORRECTED, written_toml(corrections, verdict))
-    pictures = draw_all(result, sliding, plots)
+
+
+def write(verdict: FitVerdict, result: FitResult, sliding: frozenset[str], folder: Path) -> None:
+    """Write index.html, verdict.json and plots/ into a folder that was begun."""
+    write_file(folder / VERDICT, msgspec.json.format(msgspec.json.encode(verdict), indent=1) + b"\n")
+    pictures = draw_all(result, sliding, folder / PLOTS)
     page = template(Path(__file__).with_name("fit.html.j2"), number=_number)
-    write_file(folder / "index.html", page.render(verdict=verdict, pictures=pictures, corrected=CORRECTED))
+    report = f"{REPORT}/index.html" if (folder / REPORT / "index.html").exists() else ""
+    text = page.render(verdict=verdict, pictures=pictures, corrected=CORRECTED, report=report)
+    write_file(folder / "index.html", text)
 
 
 def written_toml(corrections: Corrections, verdict: FitVerdict) -> str:

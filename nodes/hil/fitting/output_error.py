@@ -10,7 +10,7 @@ from nodes.hil.fitting.commands import drive_of
 from nodes.hil.fitting.output_error_verdict import ActuationVerdict, JointError, OutputErrorVerdict
 from nodes.hil.fitting.reading import FitCase
 from nodes.hil.fitting.verdict import FitVerdict, RefusalVerdict
-from sim_core.identification.estimates import surely_not_zero
+from sim_core.identification.estimates import surely_changed
 from sim_core.identification.output_error.fitting import (
     Commanded,
     NoShotsError,
@@ -41,7 +41,7 @@ def output_error_verdict(result: OutputErrorResult) -> OutputErrorVerdict:
     """The verdict of a result."""
     tables = []
     for estimates in (result.estimates, result.friction):
-        found = {each.name for each in surely_not_zero(estimates)}
+        found = {each.name for each in surely_changed(estimates)}
         tables.append(
             [
                 ActuationVerdict(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -10,12 +10,19 @@ from nodes.hil.fitting.checking import Findings
 from nodes.hil.fitting.output_error_verdict import OutputErrorVerdict
 from nodes.hil.fitting.reading import FitCase
 from nodes.hil.logs.findings import LogFinding
-from sim_core.identification.estimates import surely_not_zero
-from sim_core.identification.friction import FRICTION
+from sim_core.identification.estimates import surely_changed
+from sim_core.identification.friction import FRICTION, WRITTEN
 from sim_core.identification.result import FitResult
 from sim_core.mechanism import Mechanism
 
 KIND = "armswing hil fit"
+MORE_FRICTION = {
+    "stribeck": "friction that decreases with speed",
+    "gear": "friction in proportion to the effort of the gear",
+    "asymmetry": "viscous friction that depends on the direction",
+    "previous": "friction of motors that move it together with the joint before it",
+    "next": "friction of motors that move it together with the joint after it",
+}
 
 
 class JointVerdict(msgspec.Struct, kw_only=True):
@@ -40,7 +47,10 @@ class JointVerdict(msgspec.Struct, kw_only=True):
 
 
 class ParameterVerdict(msgspec.Struct, kw_only=True):
-    """A combination of parameters that the motion determines: estimate by the data, and its interval of 95 %."""
+    """A combination of parameters that the motion determines: estimate by the data, and its interval of 95 %.
+
+    has_changed  whether it differs from the model before, beyond chance among all parameters and errors
+    """
 
     name: str
     value: float
@@ -48,12 +58,13 @@ class ParameterVerdict(msgspec.Struct, kw_only=True):
     high: float
     before: float
     after: float
+    has_changed: bool = False
 
 
 class ErrorVerdict(msgspec.Struct, kw_only=True):
     """An error of the measurement: of a zero, rad or m; of a motor constant, relative; a delay of efforts, s.
 
-    is_found  whether it differs from 0, beyond chance among all errors that were searched for
+    is_found  whether it differs from 0, beyond chance among all parameters and errors
     """
 
     name: str
@@ -80,6 +91,7 @@ class FitVerdict(msgspec.Struct, kw_only=True):
     more_friction    one line for each kind of friction that would improve the prediction, but is not in the model
     findings         {file: findings of the checks that were made before the fit}
     output_error     the fit by output error, if one was made
+    second_report    one line about the report of the corrected model on the held-out part; "" if none was asked for
     """
 
     kind: str = KIND
@@ -97,10 +109,12 @@ class FitVerdict(msgspec.Struct, kw_only=True):
     notes: list[str]
     findings: dict[str, list[LogFinding]] = {}
     output_error: OutputErrorVerdict | None = None
+    second_report: str = ""
 
 
 def verdict_of(case: FitCase, result: FitResult, findings: Findings) -> FitVerdict:
     """The verdict of a fit of the recordings in `case`."""
+    changed = {each.name for each in surely_changed(result.estimates)}
     return FitVerdict(
         recordings=dict(case.topics),
         robot=case.robot,
@@ -111,15 +125,22 @@ def verdict_of(case: FitCase, result: FitResult, findings: Findings) -> FitVerdi
         joints=[_joint(result, row) for row in range(len(result.joints))],
         parameters=[
             ParameterVerdict(
-                name=each.name, value=each.value, low=each.low, high=each.high, before=each.before, after=each.after
+                name=each.name,
+                value=each.value,
+                low=each.low,
+                high=each.high,
+                before=each.before,
+                after=each.after,
+                has_changed=each.name in changed,
             )
             for each in result.estimates
             if each.kind == "model"
         ],
-        errors=_errors(result),
+        errors=_errors(result, changed),
         refusals=[RefusalVerdict(what=each.what, why=each.why, remedy=each.remedy) for each in result.refusals],
         more_friction=[
-            f"{joint}: friction of the kind {kind!r} reduces the mean squared error by {100.0 * share:.0f} %"
+            f"{joint}: {MORE_FRICTION[kind]} reduces the mean squared error by {100.0 * share:.0f} %"
+            + ("" if kind in WRITTEN else "; the corrected robot cannot have it")
             for (joint, kind), share in result.extra.items()
         ],
         notes=[*case.notes, *_outside(result)],
@@ -145,9 +166,7 @@ def _outside(result: FitResult) -> Iterator[str]:
         )
 
 
-def _errors(result: FitResult) -> list[ErrorVerdict]:
-    searched = [each for each in result.estimates if each.kind != "model"]
-    found = {each.name for each in surely_not_zero(searched)}
+def _errors(result: FitResult, changed: Collection[str]) -> list[ErrorVerdict]:
     return [
         ErrorVerdict(
             name=each.name,
@@ -155,9 +174,10 @@ def _errors(result: FitResult) -> list[ErrorVerdict]:
             value=each.value,
             low=each.low,
             high=each.high,
-            is_found=each.name in found,
+            is_found=each.name in changed,
         )
-        for each in searched
+        for each in result.estimates
+        if each.kind != "model"
     ]
 
 

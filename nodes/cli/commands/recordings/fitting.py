@@ -152,15 +152,17 @@ def fit(
     except (StreamError, fitting.NothingToFitError) as error:
         raise InputError(str(error)) from None
     corrections = corrections_of(result, case.mechanism, case.robot)
-    with working("drawing"):
-        folder.write(verdict, result, corrections, sliding_joints(case.mechanism), output)
+    folder.begin(verdict, corrections, output)
     if write:
         with working("predicting the held-out part with the corrected model"):
-            verdict.notes.append(report_on_held_out(case, result, output / folder.CORRECTED, output / folder.REPORT))
+            corrected = output / folder.CORRECTED
+            verdict.second_report = report_on_held_out(case, result, corrected, output / folder.REPORT)
     for path in write or []:
         text, notes = folder.corrected_file(path, corrections, case.mechanism, verdict)
         write_file(path, text)
         verdict.notes += [f"{path.name}: {note}" for note in notes]
+    with working("drawing"):
+        folder.write(verdict, result, sliding_joints(case.mechanism), output)
     if as_json:
         print_json(verdict)
     else:
@@ -219,7 +221,8 @@ def _print(verdict: Any, files: list[Path]) -> None:
             print_line(f"error of the measurement: {line}")
     if verdict.output_error is not None:
         _print_output_error(verdict.output_error)
-    for line in (*verdict.more_friction, *verdict.notes, *_hints(verdict)):
+    report = [verdict.second_report] if verdict.second_report else []
+    for line in (*verdict.more_friction, *verdict.notes, *_hints(verdict), *report):
         print_line(line)
     unknown = f"{len(verdict.refusals)} that cannot be known from these recordings"
     print_line(f"{len(verdict.parameters)} combinations of parameters with intervals; {unknown}")

@@ -39,7 +39,7 @@ mass = 3.0
 center_of_mass = [0.0, 0.05, 0.02]
 inertia = [0.02, 0.01, 0.02, 0.0, 0.0, 0.0]
 """
-VISCOUS, COULOMB, SMOOTH = 0.4, 0.6, 0.05
+VISCOUS, COULOMB, SMOOTH, LOAD = 0.4, 0.6, 0.05, 1.5
 
 
 @pytest.fixture(autouse=True)
@@ -131,6 +131,9 @@ def test_the_corrected_robot_is_consistent_and_agrees_with_the_planted_one() -> 
 def test_with_write_a_report_of_the_corrected_model_on_the_held_out_part_is_made() -> None:
     write_recording(Path("measured.mcap"))
     run(["hil", "fit", "measured.mcap", "--write", "out.toml"])
+    line = json.loads(Path("measured_fit/verdict.json").read_text())["second_report"]
+    assert line.startswith("report of the corrected model from ")
+    assert f'<a href="report/index.html">{line}</a>' in Path("measured_fit/index.html").read_text()
     run(["hil", "report", "measured.mcap"])
     reports = [Path(each) / "verdict.json" for each in ("measured_fit/report", "measured_report")]
     after, before = (json.loads(each.read_text()) for each in reports)
@@ -139,6 +142,25 @@ def test_with_write_a_report_of_the_corrected_model_on_the_held_out_part_is_made
     assert after["hints"]["residual"] < 0.5 * before["hints"]["residual"]
     run(["hil", "fit", "measured.mcap"])
     assert not Path("measured_fit/report").exists()
+
+
+def pulled_down(q: np.ndarray, tau: np.ndarray) -> None:
+    tau[:, 2] -= LOAD  # a load along the joint, for which the motor gives less
+
+
+def test_a_load_has_one_sign_in_verdict_corrections_and_robot() -> None:
+    write_recording(Path("measured.mcap"), fault=pulled_down)
+    run(["hil", "fit", "measured.mcap", "--write", "out.toml"])
+    verdict = json.loads(Path("measured_fit/verdict.json").read_text())
+    joint = verdict["joints"][2]
+    correction = read_corrections(Path("out.toml")).joints[joint["name"]]
+    assert joint["friction_after"]["load"] == pytest.approx(LOAD, abs=0.2)
+    assert correction.load == pytest.approx(joint["friction_after"]["load"])
+    (moving,) = (each for each in build(ROBOT, corrections="out.toml").joints if each.name == joint["name"])
+    assert moving.load == correction.load
+    (estimate,) = (each for each in verdict["parameters"] if each["name"] == f"{joint['name']}/load")
+    assert estimate["low"] <= LOAD <= estimate["high"]
+    assert estimate["has_changed"]
 
 
 def reversed_sign(q: np.ndarray, tau: np.ndarray) -> None:
