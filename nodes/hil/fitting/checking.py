@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 from nodes.framework.recording.reader import read_recording
 from nodes.hil.alignment.streams import StreamError
-from nodes.hil.fitting.reading import FitCase
+from nodes.hil.fitting.reading import IMPORT, FitCase, read_fit_case
 from nodes.hil.logs.checks import check_log, samples_of
 from nodes.hil.logs.findings import LogFinding
 
@@ -28,6 +29,17 @@ def check_case(case: FitCase) -> dict[str, list[LogFinding]]:
         path: check_log(samples_of(read_recording(path, warn=False), topic), case.mechanism)
         for path, topic in case.topics.items()
     }
+
+
+def refused_in_log(path: Path) -> list[str]:
+    """What the checks refuse in an imported log, one line each; nothing for other recordings."""
+    if IMPORT not in read_recording(path, warn=False).metadata:
+        return []
+    try:
+        found = check_case(read_fit_case([path]))
+    except ValueError:  # a log that cannot be fitted; a report does not depend on it
+        return []
+    return [each.text for findings in found.values() for each in findings if each.refuses]
 
 
 def joints_left_out(found: Findings, names: Collection[str], unit_unknown: Collection[str]) -> dict[str, str]:

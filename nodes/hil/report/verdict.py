@@ -77,6 +77,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     run       notes on the run that affect the comparison, one line each
     noise     white noise of the measured channels
     unobservable  model errors that this motion shows only beyond the limit of the parameters, or at no size
+    wrong_in_log  what the checks of an imported log refuse: causes that are found with such channels may be false
     """
 
     kind: str = KIND
@@ -98,12 +99,16 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     run: list[str] = []
     noise: list[JointNoise] = []
     unobservable: list[LeastShown] = []
+    wrong_in_log: list[str] = []
 
 
 class Compared:
-    """Comparison, diagnosis and verdict of a `Case` (see reading.py), as needed for the report and its plots."""
+    """Comparison, diagnosis and verdict of a `Case` (see reading.py), as needed for the report and its plots.
 
-    def __init__(self, case: Case, limits: Limits) -> None:
+    wrong_in_log  see `Verdict`
+    """
+
+    def __init__(self, case: Case, limits: Limits, wrong_in_log: Sequence[str] = ()) -> None:
         self.case = case
         sigma = math.hypot(*(each.clock.uncertainty_s for each in (case.measured, case.predicted) if each.clock))
 
@@ -156,6 +161,7 @@ class Compared:
                 for each in self.explanation.hints.least
                 if each.size is None or 100.0 * each.size > limits.parameter_percent
             ],
+            wrong_in_log=list(wrong_in_log),
         )
 
 

@@ -93,6 +93,7 @@ def report(
     if missing:
         raise UnavailableError(f"a report needs {' and '.join(missing)}; install with: pip install 'armswing[studies]'")
     from nodes.hil.alignment import streams
+    from nodes.hil.fitting.checking import refused_in_log
     from nodes.hil.report import folder as reports
     from nodes.hil.report import reading
     from nodes.hil.report import verdict as verdicts
@@ -104,7 +105,7 @@ def report(
             case = reading.read_case(recording, second, measured, predicted)
         limits = _limits(verdicts, case, limit or [])
         with working("comparing, and searching for causes"):
-            compared = verdicts.Compared(case, limits)
+            compared = verdicts.Compared(case, limits, refused_in_log(recording))
     except streams.StreamError as error:
         raise InputError(str(error)) from None
     with working("drawing"):
@@ -112,31 +113,13 @@ def report(
     if as_json:
         print_json(compared.verdict)
     else:
-        if not compared.verdict.passed:
-            _print_refusals(recording)
+        if compared.verdict.wrong_in_log:
+            lines = [f"wrong in the log: {text}" for text in compared.verdict.wrong_in_log]
+            correct = f"correct the table of columns first: armswing hil fit {recording} --check"
+            print_line("\n".join([*lines, correct, ""]))
         _print(compared.verdict, reports, case.sliding)
         print_line(f"\nwrote {output / 'index.html'}")
     raise typer.Exit(EXIT_CODES[compared.verdict.outcome])
-
-
-def _print_refusals(recording: Path) -> None:
-    """Print what the checks of an imported log refuse: causes that are found with such channels may be false."""
-    from nodes.framework.recording.reader import read_recording
-    from nodes.hil.fitting.checking import check_case
-    from nodes.hil.fitting.reading import IMPORT, read_fit_case
-
-    if IMPORT not in read_recording(recording, warn=False).metadata:
-        return
-    try:
-        with working("checking the log"):
-            found = check_case(read_fit_case([recording]))
-    except ValueError:  # a log that cannot be fitted; the report does not depend on it
-        return
-    refused = [each.text for findings in found.values() for each in findings if each.refuses]
-    for text in refused:
-        print_line(f"wrong in the log: {text}")
-    if refused:
-        print_line(f"correct the table of columns first: armswing hil fit {recording} --check\n")
 
 
 def _limits(verdicts: Any, case: Any, texts: list[str]) -> Any:

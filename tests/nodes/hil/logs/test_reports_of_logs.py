@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -137,3 +139,6 @@ def test_a_report_names_first_what_the_checks_of_the_log_refuse(
     write_recording(log, describe(log.mechanism, 1e-3, (), ""), tmp_path / "log.mcap")
     assert run(["hil", "report", str(tmp_path / "log.mcap"), "-o", str(tmp_path / "report")]) == 1
     assert capsys.readouterr().out.startswith("wrong in the log: arm_2: the efforts have the opposite sign")
+    (line,) = json.loads((tmp_path / "report/verdict.json").read_text())["wrong_in_log"]
+    assert line.startswith("arm_2: the efforts have the opposite sign")
+    assert escape(line) in (tmp_path / "report/index.html").read_text().replace("&#39;", "&#x27;")
