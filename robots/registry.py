@@ -129,6 +129,13 @@ class Parameter:
     none: str = ""
 
 
+OF_EVERY_ROBOT = (
+    Parameter(PUSHABLE, None, "", (), 'bodies to which forces may be applied: "arm, hand", or "*"', "none"),
+    Parameter(LOCKED, None, "", (), 'joints that are fixed at a position, rad or m: "head_1=0.2, head_2"', "none"),
+    Parameter(CORRECTIONS, None, "", (), "TOML file with other inertias and friction, as of armswing hil fit", "none"),
+)
+
+
 def parameters(name: str) -> list[Parameter]:
     """The parameters of a robot, from the signature of the function that builds it and its ParameterInfo
     annotations.

@@ -225,3 +225,13 @@ def test_a_robot_is_printed_before_its_meshes_are_read(
     assert run(["robot", "show", str(file)]) == 0
     assert "upper_arm" in printed[0]
     assert "its mesh arm.stl cannot be read" in capsys.readouterr().err
+
+
+def test_the_parameters_that_every_robot_has_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["robot", "show", "arm_4dof", "--json"]) == 0
+    takes = {each["name"]: each for each in json.loads(capsys.readouterr().out)["takes"]}
+    assert {"locked", "corrections", "pushable"} <= set(takes)
+    assert run(["robot", "show", "arm_4dof"]) == 0
+    shown = capsys.readouterr().out
+    assert "locked" in shown
+    assert "corrections" in shown

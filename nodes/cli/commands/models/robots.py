@@ -74,14 +74,16 @@ def show_robot(
 
     If the robot's start violates constraints, a start that satisfies them is shown, too.
     """
-    from robots.registry import builder, parameters
+    from robots.registry import OF_EVERY_ROBOT, builder, parameters
     from sim_core.derivation.start import checked_rows, violated_at_start
     from sim_core.mechanism.checks.plausibility import implausibilities
 
     has_meshes = not as_json and is_model_file(name) and "meshes" not in parse_assignments(param or [], "--param")
     mechanism, choices = _without_meshes(name, param) if has_meshes else built(name, param)
     about = (inspect.getdoc(builder(name)) or "").partition("\n")[0]
-    takes = [dataclasses.asdict(parameter) for parameter in parameters(name)]
+    own = parameters(name)
+    every = [each for each in OF_EVERY_ROBOT if each.name not in {parameter.name for parameter in own}]
+    takes = [dataclasses.asdict(parameter) for parameter in [*own, *every]]
     description = {**plain_description(mechanism), "choices": choices, "takes": takes, "about": about}
     if not as_json:
         print_description(description)
