@@ -309,6 +309,24 @@ def pictures() -> dict[str, str]:
     return found
 
 
+def fitted_log(folder: Path) -> None:
+    """Import and fit the log of `armswing import --example`, and keep the picture of the tail as fit_tail.png."""
+    import tempfile
+
+    from nodes.cli.application import run
+
+    with tempfile.TemporaryDirectory() as made:
+        log = HERE.parent / "nodes/hil/logs/example/swing"
+        recording, results = Path(made) / "swing.mcap", Path(made) / "fit"
+        for words in (
+            ["import", f"{log}.csv", "--columns", f"{log}.toml", "-o", str(recording)],
+            ["hil", "fit", str(recording), "-o", str(results)],
+        ):
+            if code := run(words):
+                raise RuntimeError(f"armswing {' '.join(words)}: exit code {code}")
+        (folder / "fit_tail.png").write_bytes((results / "plots/joint_02.png").read_bytes())
+
+
 def write(folder: Path) -> None:
     """Write every generated page that changed, so that a second build has less to do."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -316,6 +334,7 @@ def write(folder: Path) -> None:
         file = folder / name
         if not file.exists() or file.read_text() != text:
             file.write_text(text)
+    fitted_log(folder)
 
 
 def as_rst(lines: list[str]) -> list[str]:

@@ -69,9 +69,8 @@ def test_every_command_shown_is_understood_by_the_command_line(page: Path, block
 
 @pytest.fixture
 def project(reader: Any) -> Any:
-    """A reader in a folder with the launch files, and with a log."""
+    """A reader in a folder with the launch files."""
     shutil.copytree(ROOT / "launch", reader.folder / "launch")
-    shutil.copy(ROOT / "tests/data/ricmonk/single_ZF.csv", reader.folder / "swing.csv")
     return reader
 
 

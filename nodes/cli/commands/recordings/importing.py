@@ -13,6 +13,8 @@ from nodes.cli.terminal import AsJson, InputError, print_json, print_line, warn,
 from nodes.framework.recording.integrity.search import is_replaceable
 from nodes.framework.recording.new_file import write_file
 
+EXAMPLE = Path(__file__).resolve().parents[3] / "hil/logs/example"
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the command `import`."""
@@ -21,12 +23,12 @@ def add_to(app: typer.Typer) -> None:
 
 def import_(
     log: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             help="Files of one log: CSV or text tables, .npy, .npz, a rosbag2 folder, .mcap, .db3 or .bag.",
             show_default=False,
         ),
-    ],
+    ] = None,
     columns: Annotated[
         Path | None,
         typer.Option("--columns", help="Table of columns (TOML): joints, units, gears, times.", show_default=False),
@@ -44,6 +46,9 @@ def import_(
         Path | None,
         typer.Option("--output", "-o", help="The file to write; by default LOG.mcap or LOG.toml.", show_default=False),
     ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="Write a log to try, swing.csv, and its table of columns, swing.toml.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -56,6 +61,13 @@ def import_(
     from nodes.hil.logs.files import read_tables
     from nodes.hil.logs.tables import LogError
 
+    if example:
+        if log or columns or guess or output:
+            raise InputError("--example takes no log and no other option but --force")
+        _write_example(force)
+        return
+    if not log:
+        raise InputError("name the files of the log; armswing import --example writes one to try")
     if columns is None and guess is None and _is_bag_of_armswing(log):
         _restore(log[0], output, force, as_json)
         return
@@ -119,6 +131,17 @@ def _restore(bag: Path, output: Path | None, force: bool, as_json: bool) -> None
         warn(f"the exported recording was damaged: {found.damage}")
     if found.missing or found.damage:
         raise typer.Exit(1)
+
+
+def _write_example(force: bool) -> None:
+    files = sorted(EXAMPLE.iterdir())
+    for each in files:
+        if Path(each.name).exists() and not force:
+            raise InputError(f"{each.name!r} exists; pass --force to replace it")
+    for each in files:
+        write_file(each.name, each.read_bytes())
+    print_line(f"wrote {', '.join(each.name for each in files)}: a swing of a real RicMonk")
+    print_line("next: armswing import swing.csv --columns swing.toml -o swing.mcap")
 
 
 def _require_new(target: Path, suffix: str, force: bool) -> None:

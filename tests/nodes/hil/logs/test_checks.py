@@ -19,7 +19,7 @@ from nodes.hil.logs.importing import import_log
 from sim_core.identification.regressor import Regressor
 from sim_core.identification.rigid_tree import rigid_tree
 
-RICMONK = Path(__file__).parents[3] / "data" / "ricmonk"
+RICMONK = Path(__file__).parents[4] / "nodes/hil/logs/example"
 NAMES = ("joint_1", "joint_2", "joint_3", "joint_4")
 
 
@@ -198,7 +198,7 @@ def test_a_motion_that_the_filter_loses_is_named_and_its_efforts_are_not_judged(
 
 
 def test_nothing_is_refused_in_a_log_of_a_real_robot() -> None:
-    log = import_log(read_tables(RICMONK / "single_ZF.csv"), read_columns(RICMONK / "ricmonk.toml"))
+    log = import_log(read_tables(RICMONK / "swing.csv"), read_columns(RICMONK / "swing.toml"))
     endless = np.full(3, np.inf)
     position, velocity, effort = (log.channels[channel] for channel in ("position", "velocity", "effort"))
     samples = LogSamples(log.names, log.time, position, velocity, effort, -endless, endless, np.zeros(3, dtype=bool))

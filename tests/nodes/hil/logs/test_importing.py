@@ -16,7 +16,7 @@ from nodes.hil.logs.files import read_tables
 from nodes.hil.logs.importing import METADATA, ImportNote, import_log
 from nodes.hil.logs.tables import LogError, Table
 
-RICMONK = Path(__file__).parents[3] / "data" / "ricmonk"
+RICMONK = Path(__file__).parents[4] / "nodes/hil/logs/example"
 
 
 def columns(text: str, tmp_path: Path) -> Columns:
@@ -31,9 +31,9 @@ def run(*words: object) -> int:
 
 def test_a_log_of_a_real_robot_becomes_a_recording_with_its_numbers(tmp_path: Path) -> None:
     out = tmp_path / "swing.mcap"
-    log = RICMONK / "single_ZF.csv"
-    assert run("import", log, "--columns", RICMONK / "ricmonk.toml", "-o", out) == 0
-    table = np.genfromtxt(log, delimiter=",", names=True)
+    log = RICMONK / "swing.csv"
+    assert run("import", log, "--columns", RICMONK / "swing.toml", "-o", out) == 0
+    table = np.genfromtxt(log, delimiter=",", names=True, skip_header=2)
     table = table[table["meas_time"] <= 3.6]  # the range of the table of columns
     found = read_recording(out)
     state, command = found["ricmonk/measured_state"], found["ricmonk/applied_command"]
@@ -43,14 +43,14 @@ def test_a_log_of_a_real_robot_becomes_a_recording_with_its_numbers(tmp_path: Pa
     np.testing.assert_array_equal(state["effort"][:, 0], 0.0)  # no motor at the hook
     np.testing.assert_array_equal(command["value"][:, 0], table["tail_clipped_tau"])
     note = msgspec.json.decode(found.metadata[METADATA], type=ImportNote)
-    assert note.files == ["single_ZF.csv"]
+    assert note.files == ["swing.csv"]
     assert found.description is not None
     assert [joint.name for joint in found.description.joints] == ["arm_1", "tail", "arm_2"]
 
 
 def test_an_import_replaces_a_file_only_with_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "swing.mcap"
-    words = ("import", RICMONK / "single_ZF.csv", "--columns", RICMONK / "ricmonk.toml", "-o", out)
+    words = ("import", RICMONK / "swing.csv", "--columns", RICMONK / "swing.toml", "-o", out)
     assert run(*words) == 0
     before = out.read_bytes()
     assert run(*words) == 2
@@ -201,9 +201,22 @@ def test_a_guess_names_columns_that_are_not_of_numbers(tmp_path: Path, capsys: p
 
 def test_a_guessed_table_of_columns_imports_the_log_it_was_guessed_from(tmp_path: Path) -> None:
     table, out = tmp_path / "guess.toml", tmp_path / "swing.mcap"
-    log = RICMONK / "single_ZF.csv"
+    log = RICMONK / "swing.csv"
     assert run("import", log, "--guess", "ricmonk", "-o", table) == 0
     text = table.read_text()
     assert 'position = { column = "tail_meas_Ang_pos", unit = "rad" }' in text
     assert "[locked]" in text  # the columns of the free arm are named phi, which no rule can know
     assert run("import", log, "--columns", table, "-o", out) == 0
+
+
+def test_the_example_is_written_once_and_can_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("import", "--example") == 0
+    assert {each.name for each in tmp_path.iterdir()} == {"swing.csv", "swing.toml", "swing_license.txt"}
+    assert run("import", "swing.csv", "--columns", "swing.toml") == 0
+    assert run("import", "--example") == 2
+    assert "'swing.csv' exists; pass --force" in capsys.readouterr().err
+    assert run("import") == 2
+    assert "armswing import --example writes one to try" in capsys.readouterr().err
