@@ -96,20 +96,21 @@ def messages(packet: bytes) -> list[dict[str, Any]]:
 
 
 def read(address: str, report: Path) -> None:
-    """Read what the page would read until SIGTERM, and write the number of poses of the first body each second."""
-    poses, began = 0, time.monotonic()
-    times: list[float] = []
-    signal.signal(signal.SIGTERM, lambda *_: report.write_text(json.dumps(times)) and os._exit(0))
+    """Read what the page would read until SIGTERM, and write when the body that moves most often was moved, s."""
+    times: dict[str, list[float]] = {}
+    began = time.monotonic()
+
+    def end(*_: object) -> None:
+        report.write_text(json.dumps(max(times.values(), key=len, default=[])))
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
     with connected(address) as client:
-        name = ""
         for packet in client:
             assert isinstance(packet, bytes)
             for each in messages(packet):
-                if each["type"] == "SetPositionMessage" and each["name"].startswith("/robot/"):
-                    name = name or each["name"]
-                    if each["name"] == name:
-                        poses += 1
-                        times.append(time.monotonic() - began)
+                if each["type"] == "SetOrientationMessage" and each["name"].startswith("/robot/"):
+                    times.setdefault(each["name"], []).append(time.monotonic() - began)
 
 
 @contextmanager

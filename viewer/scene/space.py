@@ -47,10 +47,10 @@ class Solid(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Separate straight lines: their ends (n, 2, 3), m, and the colour of each."""
+    """Separate straight lines: their ends (n, 2, 3), m, their colours (n, 3), 0 .. 255, and their width, pixels."""
 
     ends: Floats
-    colors: tuple[str, ...]
+    colors: NDArray[np.uint8]
     width: float
 
 
@@ -138,8 +138,8 @@ class Space:
             up = view.axes[1]  # seen from above
         return Camera(target + away * view.axes[2], target, up / np.linalg.norm(up))
 
-    def at(self, signals: Signals, time: float) -> Instant | None:
-        """The scene at a time, s; None if there is no pose."""
+    def at(self, signals: Signals, time: float, with_paths: bool = True) -> Instant | None:
+        """The scene at a time, s, with or without the paths of the tips; None if there is no pose."""
         scene, poses = self.scene, signals.poses
         place = None if poses is None else row_at(poses.times, time)
         if poses is None or place is None or scene.skeleton is None:
@@ -149,7 +149,7 @@ class Space:
         if not len(p_WB):
             return None
         outputs = signals.outputs_at(time, scene.outputs)
-        lines = {"paths": self._trails(signals, place, time)}
+        lines = {"paths": self._trails(signals, place, time)} if with_paths else {}
         lines["lines"] = polylines(signals.lines.at(time, first=True), palette.LINE, 3.0)
         lines["overlay"] = polylines(signals.overlay.at(time), palette.OVERLAY, 2.0)
         springs = [helix(ends, COIL_WIDTH * scene.size) for ends in scene.stage.spring_ends(p_WB, R_WB)]
@@ -183,29 +183,34 @@ class Space:
         stride = max(1, -(-(place + 1 - first) // TRAIL_POINTS))
         rows = poses.values[first : place + 1][::-stride][::-1]  # with the present pose
         if len(rows) < 2:
-            return Lines(np.zeros((0, 2, 3)), (), 1.5)
+            return polylines(None, palette.LINE, 1.5)
         tips = skeleton.tips(rows)
         span = np.where(skeleton.visible, np.nan_to_num(np.ptp(tips, axis=0)).max(axis=1), 0.0)
-        ends, colors = [], []
+        ends, colors, shares = [], [], np.arange(1, len(rows)) / len(rows)
         for body in np.flatnonzero(span > max(LEAST_PATH * float(span.max()), 1e-3 * self.scene.size)).tolist():
             ends.append(np.stack([tips[:-1, body], tips[1:, body]], axis=1))
-            color = palette.solid_color(body, skeleton.colors[body])
-            colors += [faded(color, (k + 1) / len(rows)) for k in range(len(rows) - 1)]
-        return Lines(np.concatenate(ends) if ends else np.zeros((0, 2, 3)), tuple(colors), 1.5)
+            colors.append(faded(palette.solid_color(body, skeleton.colors[body]), shares))
+        if not ends:
+            return polylines(None, palette.LINE, 1.5)
+        return Lines(np.concatenate(ends), np.concatenate(colors), 1.5)
 
 
-def faded(color: str, share: float) -> str:
-    """A colour #rrggbb mixed with that of the paper, of which `share` (0 .. 1) is left; in 8 steps."""
-    share = 0.2 + 0.1 * round(8.0 * share)
-    parts = [(int(color[k : k + 2], 16), int(palette.PAPER[k : k + 2], 16)) for k in (1, 3, 5)]
-    return "#" + "".join(f"{round(share * own + (1.0 - share) * paper):02x}" for own, paper in parts)
+def rgb(color: str) -> tuple[int, int, int]:
+    """Parts (0 .. 255) of a colour #rrggbb."""
+    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
+
+
+def faded(color: str, shares: Floats) -> NDArray[np.uint8]:
+    """A colour #rrggbb mixed with that of the paper, (n, 3) in 0 .. 255: the paper where `shares` (n,) is 0."""
+    left = 0.2 + 0.8 * shares[:, None]
+    return (left * rgb(color) + (1.0 - left) * rgb(palette.PAPER)).astype(np.uint8)
 
 
 def polylines(drawn: Drawn | None, color: str, width: float) -> Lines:
     """The polylines of one message as separate lines in one colour."""
     parts = [np.stack([each[:-1], each[1:]], axis=1) for each in (drawn.lines if drawn is not None else ())]
     ends = np.concatenate(parts) if parts else np.zeros((0, 2, 3))
-    return Lines(ends, (color,) * len(ends), width)
+    return Lines(ends, np.tile(np.array(rgb(color), dtype=np.uint8), (len(ends), 1)), width)
 
 
 def helix(ends: Floats, width: float) -> Floats:

@@ -19,6 +19,7 @@ from viewer.web.server import WebServer
 from viewer.web.steering import Parameters, Steering
 
 FRAME_S = 1.0 / 30.0
+PATHS_EVERY = 4  # frames between two drawings of the paths of the tips
 PLOTS_S = 0.4  # time between two drawings of the plots
 SURVEY_S = 1.0  # time between two surveys of the motion
 SILENT_S = 3.0  # a launch from which no message came for this long, not even a status, has ended
@@ -120,7 +121,7 @@ class WebLive:
         self._scene.follows = self._steering.follows
         if signals.time != self._drawn:
             self._drawn = signals.time
-            self._scene.show(signals, signals.time)
+            self._scene.show(signals, signals.time, with_paths=self.frames % PATHS_EVERY == 0)
             self.frames += 1
         if instant - self._surveyed_at > SURVEY_S:
             self._surveyed_at = instant

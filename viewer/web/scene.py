@@ -10,16 +10,15 @@ from viewer import palette
 from viewer.data.series import Floats
 from viewer.data.signals import Signals
 from viewer.scene.scene import MEASURED_OPACITY, nice_step, vertical_axis
-from viewer.scene.space import Arrow, Ball, Instant, Lines, Solid, Space, ball, bodies_of
+from viewer.scene.space import Arrow, Ball, Instant, Lines, Solid, Space, ball, bodies_of, rgb
 from viewer.web.server import WebServer
 
 ASPECT = 1.3  # width by height of the usual scene, beside the panels
 TRAIL_S = 3.0
 STRAY = 0.15  # distance of the robot's middle from its place in the picture at which the camera follows, in sizes
+UNSEEN = 1e-5  # change of a pose, in the scene's size, that needs no message
 FLOOR = 60.0  # side of the ground's grid, in its squares
 SHAFT, HEAD, TIP = 0.006, 0.016, 0.04  # radii of an arrow and length of its head, as fractions of the scene's size
-
-Rgb = tuple[int, int, int]
 
 
 class WebScene:
@@ -36,6 +35,7 @@ class WebScene:
         self._measured: list[Any] = []
         self._others: dict[str, Any] = {}  # lines and balls
         self._arrows: list[tuple[Any, Any]] = []  # arrows and their labels
+        self._sent: dict[str, list[tuple[Floats, Floats]]] = {}  # pose of each body that was sent last
         self._middle: Floats | None = None  # place of the robot to which the camera looks
         self.bodies: list[tuple[str, Any]] = []  # name and frame of each body
 
@@ -48,6 +48,7 @@ class WebScene:
         scene.reset()
         self._others.clear()
         self._arrows.clear()
+        self._sent.clear()
         scene.set_up_direction(tuple(-self._gravity))
         scene.configure_default_lights(True, cast_shadow=False)
         self._frames = [
@@ -78,15 +79,15 @@ class WebScene:
             self._server.look(camera)
         self._middle = None
 
-    def show(self, signals: Signals, time: float) -> None:
-        """Show the robot at a time, s."""
-        instant = self.space.at(signals, time)
+    def show(self, signals: Signals, time: float, with_paths: bool = True) -> None:
+        """Show the robot at a time, s; without new paths of the tips, they stay as they were."""
+        instant = self.space.at(signals, time, with_paths)
         if instant is None:
             return
         with self._viser.atomic():
-            self._place(self._frames, instant.poses)
+            self._place("robot", self._frames, instant.poses)
             if instant.measured is not None:
-                self._place(self._measured, instant.measured)
+                self._place("measured", self._measured, instant.measured)
             for name, lines in instant.lines.items():
                 self._draw_lines(name, lines)
             self._draw_arrows(instant.arrows)
@@ -133,9 +134,17 @@ class WebScene:
             shadow_opacity=0.0,
         )
 
-    def _place(self, frames: list[Any], row: Floats) -> None:
-        for node, (position, quaternion) in zip(frames, bodies_of(row), strict=True):
-            node.position, node.wxyz = position, quaternion
+    def _place(self, name: str, frames: list[Any], row: Floats) -> None:
+        """Move the bodies of which position or quaternion differs visibly from what was sent last."""
+        sent = self._sent.setdefault(name, [(np.full(3, np.inf), np.full(4, np.inf)) for _ in frames])
+        for place, (node, (position, quaternion)) in enumerate(zip(frames, bodies_of(row), strict=True)):
+            before, turn = sent[place]
+            if (
+                max(map(abs, (position - before).tolist())) > UNSEEN * self.space.scene.size
+                or max(map(abs, (quaternion - turn).tolist())) > UNSEEN
+            ):
+                node.position, node.wxyz = position, quaternion
+                sent[place] = position.copy(), quaternion.copy()
 
     def _draw_lines(self, name: str, lines: Lines) -> None:
         node = self._others.get(name)
@@ -143,7 +152,7 @@ class WebScene:
             if node is not None:
                 node.visible = False
             return
-        colors = np.repeat(np.array([rgb(each) for each in lines.colors], dtype=np.uint8)[:, None], 2, axis=1)
+        colors = np.repeat(lines.colors[:, None], 2, axis=1)
         points = lines.ends.astype(np.float32)
         if node is None:
             self._others[name] = self._viser.scene.add_line_segments(
@@ -200,8 +209,3 @@ class WebScene:
             step = away * (1.0 - most / distance)
             self._middle = self._middle + step
             self._server.follow(step)
-
-
-def rgb(color: str) -> Rgb:
-    """Parts (0 .. 255) of a colour #rrggbb."""
-    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
