@@ -135,8 +135,8 @@ def run_line(line: str, later: str, project: Any) -> None:
         subprocess.run(words, cwd=project.folder, check=True, timeout=100)
     if words[0] != "armswing" or words[1] in (*LIVE, *ELSEWHERE):
         return
-    if words[1] == "view" and "--png" not in words:
-        return  # a window: tests/viewer
+    if words[1] == "view" and {"--png", "--html"}.isdisjoint(words):
+        return  # a window, or a page for browsers: tests/viewer
     if words[1] == "reproduce":  # tests/nodes/research/studies carry every study out
         from nodes.cli.commands.models.studies import PAPERS
 
