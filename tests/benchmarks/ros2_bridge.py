@@ -5,8 +5,8 @@
 A launch of the rotary pendulum publishes states at 1 kHz. In each pair, a plain client and a zenoh client of its own
 receive the same states for some seconds, the latter through bridge and router; the latency is the time since
 `sent_ns`. Then the step time is measured without and with the bridge; which comes first alternates. Bars: medians over
-the pairs of the added p50 and p99 at most 0.3 and 1 ms, of the ratio of the p50 of the step at most 1.1. The figures
-mean nothing on a busy computer.
+the pairs of the added p50 and p99 at most 0.3 and 1 ms, of the ratio of the p50 of the step at most 1.1. The ratio with
+a plain client in place of the bridge is printed beside it. The figures mean nothing on a busy computer.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from bars import at_most
 ARMSWING = [sys.executable, "-P", "-m", "nodes.cli"]
 PAIRS, SECONDS, SETTLE_S = 10, 5.0, 1.0
 P50_MS, P99_MS, RATIO = 0.3, 1.0, 1.1
+KINDS = ("nothing", "plain", "bridge")
 DEADLINE_S = 120.0
 PLAN = """
 [sim]
@@ -135,12 +136,19 @@ def step_p50(seconds: float) -> float:
         return float(client.sim_status()["step_p50_s"])
 
 
-def effect(address: str, seconds: float, with_bridge: bool) -> float:
-    """Median step time with or without the bridge and a peer that receives the joint states."""
+def effect(address: str, seconds: float, which: str) -> float:
+    """Median step time with nothing, a plain client, or the bridge and a peer that receives the joint states."""
     import zenoh
 
-    if not with_bridge:
+    if which == "nothing":
         return step_p50(seconds)
+    if which == "plain":
+        given = ["--seconds", f"{seconds + 3.0:g}", "--receive", "plain"]
+        client = subprocess.Popen([sys.executable, __file__, *given], stdout=subprocess.DEVNULL)
+        time.sleep(SETTLE_S)
+        found = step_p50(seconds)
+        client.wait(timeout=DEADLINE_S)
+        return found
     with bridge(address), zenoh.open(config("client", address)) as session:
         subscriber: Any = session.declare_subscriber(STATE, zenoh.handlers.RingChannel(10))
         found = step_p50(seconds)
@@ -182,13 +190,14 @@ def main(json_path: str | None = None, pairs: int | None = None, seconds: float 
                 print(f"        {p50:14.3f} {p99:6.3f} {bridge_p50:10.3f} {bridge_p99:6.3f}")
             steps = []
             for number in range(count):
-                both = {kind: effect(address, length_s, kind) for kind in (number % 2 == 0, number % 2 == 1)}
-                steps.append((both[False], both[True]))
-                print(f"  step p50 {1e6 * both[False]:6.1f} us without, {1e6 * both[True]:6.1f} us with", flush=True)
+                order = KINDS if number % 2 else KINDS[::-1]
+                each = {which: effect(address, length_s, which) for which in order}
+                steps.append([each[which] for which in KINDS])
+                print("  step p50, us: " + ", ".join(f"{which} {1e6 * each[which]:.1f}" for which in KINDS), flush=True)
     added = [statistics.median(row[2 + k] - row[k] for row in rows) for k in (0, 1)]
-    ratio = statistics.median(b / a for a, b in steps)
+    plain, ratio = (statistics.median(row[k] / row[0] for row in steps) for k in (1, 2))
     print(f"added latency: p50 {added[0]:.3f} ms, bar {P50_MS}; p99 {added[1]:.3f} ms, bar {P99_MS}")
-    print(f"ratio of the p50 of the step {ratio:.3f}, bar {RATIO}")
+    print(f"ratio of the p50 of the step {ratio:.3f}, bar {RATIO}; with a plain client {plain:.3f}")
     figures: dict[str, Any] = {"latency_ms": rows, "step_s": steps}
     figures["bars"] = [
         at_most("added p50, ms", added[0], P50_MS),

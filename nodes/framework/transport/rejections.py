@@ -40,7 +40,7 @@ class RejectionLog:
         replace characters that are not printable, such as line ends.
         """
         self.count += 1
-        topic, reason = repr(topic[:80]), _escaped(reason[:200])
+        topic, reason = repr(topic[:80]), escaped(reason[:200])
         self._since[topic] = self._since.get(topic, 0) + 1
         self.last = f"{topic}: {reason}"
         self.last_at = now = time.monotonic()
@@ -58,7 +58,7 @@ class RejectionLog:
         log.warning(self._template, self.owner, self._since.pop(topic), topic, reason)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """The text with an escape sequence, such as \\n, in place of each character that is not printable."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 

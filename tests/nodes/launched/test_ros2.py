@@ -299,6 +299,8 @@ def test_what_is_malformed_or_foreign_is_refused_and_the_launch_goes_on(
     parts = "@ros2_lv/0/{zid}/0/9/MP/%/%/stranger/%rotary_pendulum%joint_command/sensor_msgs::msg::dds_::JointState_"
     for ending in ("RIHS01_" + 64 * "0" + "/::,7:,:,:,,", "TypeHashNotSupported/::,7:,:,:,,"):
         graph.peer("token", key=f"{parts.format(zid=graph.peer.zid)}/{ending}")
+    coloured = parts.replace("stranger", "red\x1b[31m").format(zid=graph.peer.zid)
+    graph.peer("token", key=f"{coloured}/TypeHashNotSupported/::,7:,:,:,,")
     graph.peer("token", key="@ros2_lv/0/x/y/z")
     small = {"name": ["arm"], "effort": [0.001]}
     graph.peer("publish", name=command, kind=JOINT_STATE, message=small, count=100_000)  # a flood
@@ -318,6 +320,8 @@ def test_what_is_malformed_or_foreign_is_refused_and_the_launch_goes_on(
     ):
         assert line in err, (line, err)
     assert "Traceback" not in err
+    assert "/red\\x1b[31m: its endpoints have no type hashes" in err
+    assert "\x1b" not in err
     assert int(out.rpartition(" were refused")[0].rpartition(" ")[2]) >= 11
     assert int(out.rpartition(" commands on the way")[0].rpartition(" ")[2]) > 50_000  # of the flood
 

@@ -93,6 +93,7 @@ class Ros2Bridge:
 
     def _begin(self, client: Client) -> None:
         self._over = threading.Event()
+        self._transforms.clear()
         self._services.client = client
         self._commander = Commander(client, self.session.refusals)
         self._follower = threading.Thread(

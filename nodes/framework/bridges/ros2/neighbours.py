@@ -8,6 +8,7 @@ from collections.abc import Callable
 from nodes.framework.bridges.ros2 import graph
 from nodes.framework.bridges.ros2.graph import Endpoint
 from nodes.framework.bridges.ros2.session import RosSession
+from nodes.framework.transport.rejections import escaped
 
 MOST = 4096  # endpoints whose warning is remembered
 HUMBLE = (
@@ -33,7 +34,7 @@ class Neighbours:
         if not is_there or other.kind == graph.NODE:
             return
         if other.hash == graph.NO_HASH:
-            self._warn(other.full_node_name, HUMBLE.format(node=other.full_node_name))
+            self._warn(other.full_node_name, HUMBLE.format(node=other.full_node_name[:120]))
             return
         own = self._session.declared.get(other.name)
         if own is None or (own.type, own.hash) == (other.type, other.hash):
@@ -51,4 +52,4 @@ class Neighbours:
             if key in self._warned or len(self._warned) >= MOST:
                 return
             self._warned.add(key)
-        self._report(line)
+        self._report(escaped(line))  # names come from any sender
