@@ -23,7 +23,7 @@ from sim_core.identification.signals import Recorded
 from sim_core.inverse import inverse_dynamics
 from sim_core.system import assemble
 
-ROBOT, STEP_S, EVERY, SECONDS = "arm_4dof", 1e-3, 5, 2.5
+ROBOT, STEP_S, EVERY, SECONDS = "arm_4dof", 1e-3, 5, 3.0
 STIFFNESS, DAMPING = np.array([60.0, 450.0, 30.0, 90.0]), np.array([3.0, 30.0, 1.2, 4.0])
 NOISE = 3e-5
 

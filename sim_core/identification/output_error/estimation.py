@@ -8,7 +8,7 @@ and derivatives are projected onto what the start cannot explain.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ DAMPING, MOST_DAMPING = 1e-8, 1e4  # relative to the diagonal of the normal equa
 LEAST_ERROR = 1e-7  # rad or m: smallest standard deviation of a position
 BACKLASHES = (0.005, 0.01, 0.02, 0.04)  # rad or m, that are tried
 LEAST_GAIN = 0.02  # relative decrease of the cost for which a backlash is a start of the search
+NEARBY = (-1.5, -1.0, -0.5, 0.5, 1.0, 1.5)  # time steps, by which a found backlash is changed: its error has kinks
 LEAST_BACKLASH = 0.005
 MOST_SCANNED = 12  # segments
 START_STEPS, STARTED = 6, 1e-3  # for the starts alone, and relative decrease at which they are found
@@ -115,14 +116,18 @@ def solution_at(forward: Forward, recordings: Sequence[Shots], x: Array, free: M
     linear = [_linear(forward, *pair, free, weights) for pair in _pairs(recordings, x, starts)]
     if (seen != x).any():
         found = [_linear(forward, *pair, free, weights) for pair in _pairs(recordings, seen, starts)]
-        linear = [replace(each, J=other.J) for each, other in zip(linear, found, strict=True)]
+        none = (free & (seen != x))[free]
+        for each, other in zip(linear, found, strict=True):
+            each.J[..., none] = other.J[..., none]
     return Solution(x, *_covariance(linear, 1.0 / _variances(linear), prior, free))
 
 
 def with_backlash(
     forward: Forward, recordings: Sequence[Shots], x: Array, free: Mask, prior: Prior, joints: Sequence[int]
 ) -> Array:
-    """x with the backlash of BACKLASHES of least error in each of the joints, which a search by slopes cannot find.
+    """x with the backlash of least error in each of the joints, which a search by slopes cannot find.
+
+    Of BACKLASHES in a joint without backlash, otherwise of those NEARBY.
 
     The error is that after a step of Gauss and Newton of the other unknowns, in some of the segments.
     """
@@ -133,14 +138,16 @@ def with_backlash(
     weights = 1.0 / _variances([_linear(forward, *pair, free, np.ones(len(forward.scales))) for pair in pairs])
     found = x
     for joint in joints:
-        costs = {}
-        for play in (0.0, *BACKLASHES):
+        costs, present = {}, float(found[forward.unknowns.place("backlash")][joint])
+        reach = recordings[0].drive.take_up * recordings[0].drive.step_s
+        tried = [max(present + k * reach, 0.0) for k in NEARBY] if present else BACKLASHES
+        for play in (present, *tried):
             trial = found.copy()
             trial[forward.unknowns.place("backlash").start + joint] = play
             linear = [_linear(forward, shots, trial, start, free, weights) for shots, _, start in pairs]
             costs[play] = _least_cost(linear, weights, trial, free, prior)
-        best = min(BACKLASHES, key=lambda play: costs[play])
-        if costs[best] < (1.0 - LEAST_GAIN) * costs[0.0]:
+        best = min(tried, key=lambda play: costs[play])
+        if costs[best] < (1.0 if present else 1.0 - LEAST_GAIN) * costs[present]:
             found = found.copy()
             found[forward.unknowns.place("backlash").start + joint] = best
     return found

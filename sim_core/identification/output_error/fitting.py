@@ -114,7 +114,7 @@ def fit_output_error(
     free = case.free(kinds, inertia)
     play = case.unknowns.mask({"backlash": range(len(joints))})
     x = solve(case.forward, case.fitted, case.start, free & ~play, case.prior)
-    if "backlash" in kinds:
+    for _ in range(2 if "backlash" in kinds else 0):
         x = with_backlash(case.forward, case.fitted, x, free & ~play, case.prior, case.driven)
         x = solve(case.forward, case.fitted, x, free, case.prior)
     solution = solution_at(case.forward, case.fitted, x, free, case.prior)
@@ -236,6 +236,7 @@ class _Case:
 
         unknowns, places = self.unknowns, np.flatnonzero(free)
         quantile = float(student.ppf(0.5 + LEVEL / 2.0, solution.dof))
+        covariance = self._with_resolution(solution, places)
         gains = [k for k, place in enumerate(places) if unknowns.kind(int(place)) == "gain"]
         found, refusals = list[Estimate](), list[Refusal]()
         for k, place in enumerate(places.tolist()):
@@ -247,7 +248,7 @@ class _Case:
             if relative and kind == "gain" and len(gains) > 1:
                 direction[gains] -= 1.0 / len(gains)
                 name = f"{name} relative to the mean gain"
-            variance = float(direction @ solution.covariance @ direction) + self._resolution(kind) ** 2
+            variance = float(direction @ covariance @ direction)
             sd, whole = float(np.sqrt(max(variance, 0.0))), np.zeros(unknowns.size)
             whole[places] = direction
             if sd > LARGEST_SD * self.sizes[place]:
@@ -267,10 +268,23 @@ class _Case:
             )
         return found, refusals
 
-    def _resolution(self, kind: str) -> float:
-        """Standard deviation of what a time step rounds: a delay to the nearest step, a backlash up to the next one."""
-        step = self.drives[0].step_s
-        return float({"delay": step / np.sqrt(12.0), "backlash": step * self.drives[0].take_up}.get(kind, 0.0))
+    def _with_resolution(self, solution: Solution, places: np.ndarray[Any, np.dtype[np.int64]]) -> Array:
+        """Covariance with what time steps round: a delay to the nearest step, a backlash up to the next one.
+
+        The error of a backlash moves the unknowns that are correlated with it; a fit follows a rounded
+        delay.
+        """
+        step, found = self.drives[0].step_s, solution.covariance.copy()
+        sizes = {"delay": step / np.sqrt(12.0), "backlash": step * self.drives[0].take_up}
+        for k, place in enumerate(places.tolist()):
+            size = sizes.get(self.unknowns.kind(place), 0.0)
+            if size == 0.0:
+                continue
+            moved = solution.covariance[:, k] / solution.covariance[k, k]
+            if self.unknowns.kind(place) == "delay" or solution.x[place] == 0.0:
+                moved = np.where(np.arange(len(places)) == k, 1.0, 0.0)
+            found += size**2 * np.outer(moved, moved)
+        return found
 
 
 REMEDIES = {

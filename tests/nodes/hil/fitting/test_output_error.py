@@ -56,7 +56,7 @@ def test_planted_errors_of_the_emulated_robot_are_found_inside_their_intervals(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     settings = [f"hardware.{key}={value}" for key, value in PLANTED.items()]
-    with compose(load_plan(PLAN, ["seed=3", "duration_s=4.5", "recorder.file=run.mcap", *settings])) as launch:
+    with compose(load_plan(PLAN, ["seed=3", "recorder.file=run.mcap", *settings])) as launch:
         launch.run()
     assert run(["hil", "fit", "run.mcap", "--params", "friction,zero,gain,delay"]) in (0, 1, 3)
     printed = capsys.readouterr().out
