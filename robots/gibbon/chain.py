@@ -2,7 +2,8 @@
 
 The first segment is pinned to the world's origin. A force along x, the tension, pulls at the end of the last segment;
 this end stays at height 0. The angle of the first joint is the pitch of the first segment, about y: a positive pitch is
-downwards. The springs of the other joints are those of a beam whose bending is gathered in the joints.
+downwards. The springs of the other joints are those of a beam whose bending is gathered in the joints; the mass of a
+segment is gathered at its two ends.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Chain:
 
     @property
     def fastest(self) -> float:
-        """Angular frequency of the fastest vibration, rad/s, without tension; rotary inertia lowers it."""
+        """Angular frequency of the fastest vibration, rad/s, without tension."""
         return 4.0 * math.sqrt(self.bending / self.mass_per_length) / self.segment**2
 
     @property
@@ -62,7 +63,7 @@ class Chain:
         """Bodies, joints and the force at the end, as keyword arguments of Mechanism."""
         h, names = self.segment, self.names
         mass = self.mass_per_length * h
-        moment = mass * h**2 / 12
+        moment = mass * h**2 / 4
         line = Shape(kind="line", points=(0.0, 0.0, 0.0, h, 0.0, 0.0))
         bodies = tuple(
             Body(
@@ -123,7 +124,7 @@ class Chain:
             matrix = np.block([[bend + np.diag(h * (along * c + (down - up) * s)), row[:, None]], [row, 0.0]])
             change = np.linalg.solve(matrix, -rest)
             pitch, up = pitch + change[:n], up + change[n]
-            if np.abs(change[:n]).max() <= 1e-15:
+            if np.abs(change[:n]).max() <= 1e-14:
                 break
         return pitch
 

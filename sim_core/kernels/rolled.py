@@ -34,6 +34,7 @@ class Records:
     stride  number of records by which these move on from one repetition to the next (see Repeat)
     step    numbers between the begins of two records that follow each other, by default `width`; with a step of 1 the
             rows are the first numbers of records of any widths
+    moving  records of one number each, which is found while the kernel runs and added to the index
     """
 
     array: str
@@ -41,6 +42,7 @@ class Records:
     rows: Sequence[int] | None = None
     stride: int = 0
     step: int = 0
+    moving: Records | None = None
 
 
 @dataclass(frozen=True)
@@ -265,6 +267,8 @@ class _Writer:
                 index = self._index(records, element, f"{label}{side}{k}", indices, code)
                 base = bases.get(records.array) or self._table(records.array)
                 name = f"%{label}{side}{k}"
+                if records.moving is not None:
+                    index = self._moved(index, records.moving, element, f"{label}{side}{k}", bases, indices, code)
                 if records.stride:
                     code += [
                         f"  {name}m = mul i64 {outer}, {records.stride}",
@@ -304,6 +308,27 @@ class _Writer:
             ]
         known[rows] = f"%{name}i"
         return known[rows]
+
+    def _moved(
+        self,
+        index: str,
+        moving: Records,
+        element: str,
+        name: str,
+        bases: Mapping[str, str],
+        known: dict[tuple[int, ...], str],
+        code: list[str],
+    ) -> str:
+        """IR value of an index to which the number of an element's record is added."""
+        place = self._index(moving, element, f"{name}y", known, code)
+        base = bases.get(moving.array) or self._table(moving.array)
+        code += [
+            f"  %{name}za = getelementptr double, ptr {base}, i64 {place}",
+            f"  %{name}zd = load double, ptr %{name}za",
+            f"  %{name}zi = fptosi double %{name}zd to i64",
+            f"  %{name}zs = add i64 {index}, %{name}zi",
+        ]
+        return f"%{name}zs"
 
     def _index_table(self, rows: Sequence[int]) -> str:
         key = tuple(rows)

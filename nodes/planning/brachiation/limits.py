@@ -109,7 +109,7 @@ def check_line(model: Mechanism, robot: Mechanism) -> None:
     A line is a cable or a row of bars. Number and spacing of the bars must be equal; the properties of a cable, such as
     its tension, may differ.
     """
-    lines = ["a cable" if mechanism.beams else "bars" for mechanism in (model, robot)]
+    lines = ["bars" if "bars" in mechanism.parameters else "a cable" for mechanism in (model, robot)]
     if lines[0] != lines[1]:
         raise ValueError(
             f"the planner's model swings along {lines[0]}, and the robot along {lines[1]}; remove the parameter `line` "

@@ -18,11 +18,12 @@ import casadi as ca
 import numpy as np
 
 from sim_core.derivation.rolled.elimination import Elimination
+from sim_core.derivation.rolled.frames import FRAME
 from sim_core.derivation.rolled.links import Links
 from sim_core.derivation.rolled.rows import PULL, Block
+from sim_core.derivation.rolled.segments import CHOSEN, Segments
 from sim_core.derivation.rolled.steps import At, Steps
 from sim_core.derivation.rolled.sweeps import Kind, Tree
-from sim_core.derivation.rolled.virtual import FRAME
 from sim_core.derivation.solving.constrained import EPSILON, LONGEST, REFINEMENTS
 from sim_core.kernels.rolled import Sweep
 from sim_core.mechanism.description import Mechanism
@@ -47,9 +48,16 @@ class Constrained:
     """
 
     def __init__(
-        self, mechanism: Mechanism, links: Links, tree: Tree, blocks: Sequence[Block], mass: Scales, least: Scales
+        self,
+        mechanism: Mechanism,
+        links: Links,
+        tree: Tree,
+        segments: Segments,
+        blocks: Sequence[Block],
+        mass: Scales,
+        least: Scales,
     ) -> None:
-        self._mechanism, self._links, self._tree = mechanism, links, tree
+        self._mechanism, self._links, self._tree, self._segments = mechanism, links, tree, segments
         self.blocks, self._mass, self._least = blocks, mass, least
         self.first_rows, self.n_rows = list[int](), 0
         for block in blocks:
@@ -85,10 +93,10 @@ class Constrained:
         found = set[tuple[int, int]]()
         for c, block in enumerate(self.blocks):
             for end in block.ends:
-                link = end
-                while link >= 0 and (link, c) not in found:
-                    found.add((link, c))
-                    link = self._links.links[link].parent
+                for link in self._segments.chain(end) or (end,):
+                    while link >= 0 and (link, c) not in found:
+                        found.add((link, c))
+                        link = self._links.links[link].parent
         return sorted(found, key=lambda pair: (-pair[0], pair[1]))
 
     def _found_tables(self) -> dict[str, np.ndarray]:
@@ -100,9 +108,29 @@ class Constrained:
             self._constants.append(At(name, len(rows) * len(block.constants), len(block.constants)))
             rows.append(block.constants)
         found = {f"rows_{k}": np.array(rows) for k, rows in enumerate(numbers.values())}
+        places = [self._pulls[c, link] for c, _, chain in self._chosen for link in chain]
+        found |= {"places_of_pulls": np.array(places, dtype=float).reshape(-1, 1)} if places else {}
         for name, scales in (("scales", self._mass), ("least_scales", self._least)) if self._mass.row_scales else ():
             found[name] = np.array(scales.row_scales, dtype=float).reshape(-1, 1)
         return found
+
+    @cached_property
+    def _chosen(self) -> list[tuple[int, int, range]]:
+        """(block, its end, links of the chain) of each end that is at a chosen segment."""
+        return [(c, end, chain) for c, block in enumerate(self.blocks) for end, record in enumerate(block.links)
+                if (chain := self._segments.chain(record)) is not None]  # fmt: skip
+
+    def _at_chosen(self) -> list[Sweep]:
+        """Sweeps that copy the rows of the Jacobian at chosen segments to the links of these segments."""
+        finding, copying, first = Steps("finding_pull"), Steps("pulling_chosen"), 0
+        for number, (c, end, chain) in enumerate(self._chosen):
+            block = self.blocks[c]
+            chosen = At(CHOSEN, block.links[end] - self._links.count - 1, 1)
+            finding.add(0, [At("places_of_pulls", first, 1, chosen)], [At("pull_of", number, 1)], lambda x: [x])
+            width, where = PULL * block.n_rows, At("pull_of", number, 1)
+            copying.add(width, [self._own(c, end)], [At("pull", 0, width, where, 1)], lambda own: [own])
+            first += len(chain)
+        return [*finding.sweeps(), *copying.sweeps()]
 
     @property
     def operations(self) -> int:
@@ -142,11 +170,11 @@ class Constrained:
 
     def pulls(self) -> list[Sweep]:
         """Sweeps that compute the rows of the Jacobian at the links, "own", and the right-hand sides "target"."""
-        steps = Steps("pulling")
+        steps, motions = Steps("pulling"), self._segments.gathered("motion", 18)
         for c, block in enumerate(self.blocks):
             results = [self.rows(c, "target"), *[self._own(c, end) for end in range(len(block.ends))]]
             self._add(steps, c, results, [block.kind.gamma, *block.kind.pulls], with_bias=True)
-        return steps.sweeps()
+        return [*motions, *steps.sweeps()]
 
     def numbers_of(self, c: int) -> list[At]:
         """Places of the time, the constants, the flag, the parameters and the actuator inputs of a block."""
@@ -213,7 +241,7 @@ class Constrained:
                 results.append(above)
             step = _inward(kinds[kind], n, articulated, parent >= 0)
             steps.add((kind, n, parent >= 0), inputs, results, step)
-        return [*begin.sweeps(), *steps.sweeps()]
+        return [*begin.sweeps(), *self._at_chosen(), *steps.sweeps()]
 
     def along_coordinates(self, array: str) -> list[Sweep]:
         """Sweeps that replace the efforts of the rows about the axes of links by those along coordinates."""
@@ -317,7 +345,7 @@ class Constrained:
 
     def missing_of_links(self, lam: str, given: Sequence[str]) -> list[Sweep]:
         """Sweeps that compute "left", the residual J x - r2 of the rows, from the accelerations of links and joints."""
-        begin, steps = self.begun_left(lam, given), Steps("missing")
+        begin, steps = [*self._segments.gathered("gain", 6), *self.begun_left(lam, given)], Steps("missing")
         for c, block in enumerate(self.blocks):
             n, left = block.n_rows, self.rows(c, "left")
             for end, link in enumerate(block.ends):

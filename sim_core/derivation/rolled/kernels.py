@@ -21,9 +21,11 @@ from sim_core.derivation.outputs import outputs_of
 from sim_core.derivation.rolled.bodies import PlanarBodies, are_free_planar
 from sim_core.derivation.rolled.checked_rows import CheckedRows, checked_rows_of
 from sim_core.derivation.rolled.constrained import Constrained
+from sim_core.derivation.rolled.frames import FRAME
 from sim_core.derivation.rolled.links import N_INERTIA, Place, inertias_of, turned, unpacked
 from sim_core.derivation.rolled.parts import Parts
 from sim_core.derivation.rolled.rotations import Rotations
+from sim_core.derivation.rolled.segments import Segments
 from sim_core.derivation.rolled.sensors import LinkSensors
 from sim_core.derivation.rolled.steps import At, Steps
 from sim_core.derivation.rolled.sweeps import (
@@ -38,7 +40,7 @@ from sim_core.derivation.rolled.sweeps import (
     over,
     symbols_of,
 )
-from sim_core.derivation.rolled.virtual import FRAME, Scene
+from sim_core.derivation.rolled.virtual import Scene
 from sim_core.derivation.sensors import Sensors
 from sim_core.derivation.solving.solutions import Solution
 from sim_core.derivation.symbols import Symbols
@@ -161,8 +163,9 @@ class _Maker:
     def __init__(self, mechanism: Mechanism, rows: CheckedRows) -> None:
         self.mechanism, links = mechanism, rows.links
         self.links, self.tree, self.n = links, Tree(mechanism, links), links.count
-        self.rows = Constrained(mechanism, links, self.tree, rows.blocks, rows.mass, rows.least)
-        self.scene = Scene(mechanism, links)
+        self.segments = Segments(mechanism, links)
+        self.rows = Constrained(mechanism, links, self.tree, self.segments, rows.blocks, rows.mass, rows.least)
+        self.scene = Scene(mechanism, links, self.segments)
         self.n_q = self.scene.n_q
         self.rotations = Rotations(mechanism, links)
         bodies = [links.places[body.name] for body in mechanism.bodies]
@@ -172,6 +175,7 @@ class _Maker:
             "places": np.array([np.concatenate([place.p, place.R.T.ravel()]) for place in bodies]),
             "fixed": self.rotations.fixed,
             **self.rows.tables,
+            **self.segments.tables,
         }
         self._varying: dict[str, dict[int, ca.SX]] = {}
         symbols = self.scene.symbols
@@ -291,7 +295,7 @@ class _Maker:
     def _factorized_rows(self) -> list[Sweep]:
         rows = self.rows
         return [
-            *self._frames(with_posture=False),
+            *([] if self._forces_need_frames else self._frames(with_posture=False)),
             *rows.pulls(),
             *rows.passed_inward("along", articulated=True),
             *rows.factorize("along", True, "scales"),
@@ -557,9 +561,12 @@ class _Maker:
 
         given  "u" if the kernel has the actuator inputs u; otherwise these are zero
         """
-        scene = self._forces_of_scene(given)
-        frames = self._frames(with_posture=False) if scene or self.parts.need_frames else []
-        return [*frames, *self.parts.forces(), *scene]
+        frames = self._frames(with_posture=False) if self._forces_need_frames else []
+        return [*frames, *self.parts.forces(), *self._forces_of_scene(given)]
+
+    @property
+    def _forces_need_frames(self) -> bool:
+        return self.parts.need_frames or bool(self.scene.wrenches())
 
     def _forces_of_scene(self, given: str) -> list[Sweep]:
         efforts, wrenches, rates = self.scene.efforts(), self.scene.wrenches(), self.scene.state_rates()
@@ -600,6 +607,7 @@ class _Maker:
             usual |= {"lam": self._lam}
         arguments = [(Slot(array, value), [0]) for array, value in usual.items()]
         arguments += [(Slot("frame", frame), [link]) for frame, link in zip(scene.frames, scene.touched, strict=True)]
+        arguments += scene.numbers
         slots = [slot for slot, _ in arguments]
         records = [Records(slot.array, slot.value.numel(), rows) for slot, rows in arguments]
         function = function_of(name, [*slots, *inputs], results)
@@ -635,11 +643,12 @@ class _Maker:
         if not any(slot.value.numel() for slot in slots):
             return self._kernel(inputs, names, [])
         frames = self._frames() if self._needs_frames(values) else []
+        nearest = self.segments.finding() if self._needs(values, self.scene.of_nearest) else []
         if "lam" not in inputs and self._needs_multipliers(values):
             frames = self._solution("u", ("target",))
         given, places = [slot for slot, _ in more], [records for _, records in more]
         code = self._straight(f"straight_{names[0]}", given, places, slots, targets)
-        return self._kernel(inputs, names, [*before, *frames, code])
+        return self._kernel(inputs, names, [*before, *frames, *nearest, code])
 
     @cached_property
     def _lam(self) -> ca.SX:
@@ -660,7 +669,10 @@ class _Maker:
         return self.straight([values], ("captured",))
 
     def _needs_frames(self, values: Sequence[ca.SX]) -> bool:
-        return bool(self.scene.frames) and ca.depends_on(ca.veccat(*values), ca.veccat(*self.scene.frames))
+        return self._needs(values, self.scene.frames)
+
+    def _needs(self, values: Sequence[ca.SX], symbols: Sequence[ca.SX]) -> bool:
+        return bool(symbols) and ca.depends_on(ca.veccat(*values), ca.veccat(*symbols))
 
     def joints(self) -> RolledKernel:
         """Positions and velocities of the joints."""
@@ -806,6 +818,7 @@ class _Maker:
             *(self._posture() if with_posture else []),
             tree.ground("ground_frame", {"frame": ground}),
             tree.sweep("carrying", self._carrying),
+            *self.segments.choosing(),
         ]
 
     def _carrying(self, kind: Kind) -> Step:

@@ -16,9 +16,11 @@ from typing import Any, cast
 import casadi as ca
 import numpy as np
 
+from sim_core.derivation.rolled.frames import FRAME
 from sim_core.derivation.rolled.links import Links, Place
-from sim_core.derivation.rolled.virtual import FRAME
+from sim_core.derivation.rolled.segments import Segments
 from sim_core.derivation.symbols import Frames, JointMeasure
+from sim_core.mechanism.chains import ChainContact
 from sim_core.mechanism.constraints import Constraint
 from sim_core.mechanism.custom_forces import motion_key
 from sim_core.mechanism.description import Mechanism
@@ -102,7 +104,7 @@ class RowKinds:
     """The rows of the constraints of a mechanism; equal kinds are derived once."""
 
     def __init__(self, mechanism: Mechanism, links: Links) -> None:
-        self._mechanism, self._links = mechanism, links
+        self._mechanism, self._links, self._segments = mechanism, links, Segments(mechanism, links)
         self._kinds: dict[Hashable, RowKind] = {}
         self._names = {name: index for index, name in enumerate(mechanism.parameter_names)}
 
@@ -112,7 +114,7 @@ class RowKinds:
         kept  indices of the rows to keep, by default all
         """
         flag = self._names.get(holding(constraint.name), -1)
-        own = _Recorder(self._mechanism, self._links, self._names)
+        own = _Recorder(self._mechanism, self._links, self._segments, self._names)
         rows = own.rows_of(constraint)
         structure = _structure(constraint, own)
         kept = tuple(range(rows.numel()) if kept is None else kept)
@@ -136,8 +138,8 @@ class RowKinds:
 class _Recorder:
     """Symbols of the frames, joints and numbers that the rows of a constraint ask for, and what they stand for."""
 
-    def __init__(self, mechanism: Mechanism, links: Links, names: dict[str, int]) -> None:
-        self._mechanism, self._placed, self._names = mechanism, links, names
+    def __init__(self, mechanism: Mechanism, links: Links, segments: Segments, names: dict[str, int]) -> None:
+        self._mechanism, self._placed, self._segments, self._names = mechanism, links, segments, names
         self._of_joints = links.of_joints
         self._s, self.t = ca.SX.sym("s"), ca.SX.sym("t")
         self.values: list[np.ndarray] = []
@@ -156,6 +158,16 @@ class _Recorder:
     def __getitem__(self, body: str) -> _Attached:
         place = self._placed.places[body]
         return _Attached(self, place, self._moving(place.link) if place.link >= 0 else None)
+
+    def held(self, contact: ChainContact) -> tuple[ca.SX, ca.SX]:
+        """Position and rotation of the segment at a contact's position."""
+        place, moving = self._segments.place(contact), self._moving(self._segments.held(contact))
+        p, R = self.constant(place.p), ca.reshape(self.constant(place.R.T.ravel()), 3, 3)
+        return moving.p + moving.R @ p, moving.R @ R
+
+    def nearest(self, contact: ChainContact) -> tuple[ca.SX, ca.SX, ca.SX]:
+        """No row asks for the nearest segment."""
+        raise NotImplementedError
 
     def number(self, value: Any) -> Any:
         """Symbol of a number."""

@@ -13,11 +13,17 @@ from sim_core.kernels.rolled import Group, Records, Sweep
 
 @dataclass(frozen=True)
 class At:
-    """Numbers of an array: its name, the first of the numbers, and how many they are."""
+    """Numbers of an array: its name, the first of the numbers, and how many they are.
+
+    moving  place of a number that is found while the kernel runs: the numbers begin so many times `unit` later, by
+            default `width`
+    """
 
     array: str
     first: int
     width: int
+    moving: At | None = None
+    unit: int = 0
 
 
 @dataclass
@@ -95,7 +101,11 @@ def _records(places: Sequence[Sequence[At]]) -> list[Records]:
     for column in zip(*places, strict=True):
         width = column[0].width
         firsts = [at.first for at in column]
-        if all(first % width == 0 for first in firsts):
+        if column[0].moving is not None:
+            unit = column[0].unit or width
+            moving = Records(column[0].moving.array, 1, [at.moving.first for at in column if at.moving is not None])
+            found.append(Records(column[0].array, width, [first // unit for first in firsts], step=unit, moving=moving))
+        elif all(first % width == 0 for first in firsts):
             found.append(Records(column[0].array, width, [first // width for first in firsts]))
         else:
             found.append(Records(column[0].array, width, firsts, step=1))

@@ -9,45 +9,26 @@ force along the six coordinates is then the force on the link and its moment abo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import casadi as ca
+import numpy as np
 
 from sim_core.derivation.coordinates import absolute, orientations
 from sim_core.derivation.forces.applied import AppliedForces, applied_forces
 from sim_core.derivation.forces.contacts import contact_forces
+from sim_core.derivation.rolled.frames import FRAME, frame_at_place
 from sim_core.derivation.rolled.links import Links
+from sim_core.derivation.rolled.links import Place as LinkPlace
+from sim_core.derivation.rolled.segments import CHOSEN, Segments
+from sim_core.derivation.rolled.sweeps import Slot
 from sim_core.derivation.symbols import Frame, JointMeasure, Motion, column, ground_frame, symbols_for
+from sim_core.mechanism.chains import ChainContact, Place
 from sim_core.mechanism.contacts import SphereContact
 from sim_core.mechanism.description import GROUND, Joint, JointOutput, Mechanism
 from sim_core.mechanism.outputs import SurfaceForceOutput
 
-FRAME = 18  # numbers of a link's frame: position, rotation (column by column), angular velocity, velocity of the origin
 VIRTUAL = 6  # virtual coordinates of a link
-
-
-@dataclass(frozen=True)
-class _WorldFrame(Frame):
-    """A frame whose angular velocity in the world's axes is known."""
-
-    world: ca.SX = field(default_factory=lambda: ca.SX(3, 1))
-
-    @property
-    def w_W(self) -> ca.SX:
-        """Angular velocity (3,) of the body in world axes, rad/s."""
-        return self.world
-
-
-def frame_at_place(frame: ca.SX, place: ca.SX, virtual: ca.SX) -> Frame:
-    """The frame at a place on a link, which moves with the link's virtual coordinates.
-
-    frame    numbers (FRAME,) of the link's frame
-    place    position (3,) on the link, then rotation (9,), column by column
-    virtual  translation (3,) and small rotation (3,) of the link
-    """
-    R_WL = (ca.SX.eye(3) + ca.skew(virtual[3:])) @ ca.reshape(frame[3:12], 3, 3)
-    R_WB, w = R_WL @ ca.reshape(place[3:], 3, 3), frame[12:15]
-    return _WorldFrame(frame[:3] + virtual[:3] + R_WL @ place[:3], R_WB, R_WB.T @ w, world=w)
 
 
 class Scene:
@@ -56,23 +37,30 @@ class Scene:
     The forces are those without loops of their own (see parts.py): custom forces, pushes, and the parts of spherical
     and free joints.
 
-    touched   indices of the links that carry these bodies
+    touched   indices of the links that carry these bodies, and of the records of chosen segments
     frames    symbols (FRAME,) of the frames of the touched links
     symbols   symbols of the mechanism, with the virtual coordinates after the others
     applied   the forces
     force     generalized forces (n + n_states + VIRTUAL * len(touched),), with the rates of first-order states
     power     power of the forces, W
     stored    energy stored in them, J
+    numbers   slots of the numbers of the nearest segments, and their records
+    of_nearest  symbols of these numbers, and of the frames of these segments
     """
 
-    def __init__(self, mechanism: Mechanism, links: Links) -> None:
+    def __init__(self, mechanism: Mechanism, links: Links, segments: Segments) -> None:
         self.mechanism, self.n, states = mechanism, links.count, mechanism.first_order_states
         self.n_q = self.n + len(states)
         bodies = [body for body in _named(mechanism) if links.places[body].link >= 0]
-        self.touched = sorted({links.places[body].link for body in bodies})
+        self._segments, n_chosen = segments, segments.count
+        chosen = range(links.count + 1, links.count + 1 + 2 * n_chosen)
+        self.touched = [*sorted({links.places[body].link for body in bodies}), *chosen]
         plain = symbols_for(mechanism, self.n_q)
         self.q, self.v = plain.q, plain.v
         self.frames = [ca.SX.sym(f"frame_{link}", FRAME) for link in self.touched]
+        self._nearest = [ca.SX.sym("nearest") for _ in range(n_chosen)]
+        self.numbers = [(Slot(CHOSEN, k), [n_chosen + g]) for g, k in enumerate(self._nearest)]
+        self.of_nearest = [*self._nearest, *(self.frames[-n_chosen:] if n_chosen else [])]
         self._virtual = ca.SX.sym("virtual", VIRTUAL * len(self.touched))
         twists = [ca.vertcat(frame[15:], frame[12:15]) for frame in self.frames]
         inputs = {actuator.name: plain.u[index] for index, actuator in enumerate(mechanism.actuators)}
@@ -108,7 +96,8 @@ class Scene:
 
     def _body_frames(self, links: Links) -> dict[str, Frame]:
         """{body: frame} of the ground, of the bodies on the touched links and of those that are fixed to the ground."""
-        found = ground_frame()
+        found = _SceneFrames(self)
+        found.update(ground_frame())
         for name, place in links.places.items():
             p, R = ca.DM(place.p), ca.DM(place.R)
             if name == GROUND:
@@ -116,10 +105,23 @@ class Scene:
             if place.link < 0:
                 found[name] = Frame(ca.SX(p), ca.SX(R), ca.SX(3, 1))
             elif place.link in self.touched:
-                k = self.touched.index(place.link)
-                virtual = self._virtual[VIRTUAL * k : VIRTUAL * (k + 1)]
-                found[name] = frame_at_place(self.frames[k], ca.SX(ca.vertcat(p, ca.vec(R))), virtual)
+                found[name] = self._frame(place.link, place)
         return found
+
+    def _frame(self, record: int, place: LinkPlace) -> Frame:
+        """Frame at a place of a touched link or chosen segment."""
+        k = self.touched.index(record)
+        numbers = ca.SX(ca.DM(np.concatenate([place.p, place.R.T.ravel()])))
+        return frame_at_place(self.frames[k], numbers, self._virtual[VIRTUAL * k : VIRTUAL * (k + 1)])
+
+    def held(self, contact: ChainContact) -> Frame:
+        """Frame of the segment at a contact's position."""
+        return self._frame(self._segments.held(contact), self._segments.place(contact))
+
+    def nearest(self, contact: ChainContact) -> tuple[Frame, ca.SX]:
+        """Frame of the segment nearest to a contact's point, and its number."""
+        frame = self._frame(self._segments.nearest(contact), self._segments.place(contact))
+        return frame, self._nearest[self._segments.index(contact)]
 
     def _applied(self) -> AppliedForces:
         is_absolute = self.mechanism.has_body_coordinates
@@ -183,6 +185,24 @@ def used_joints(mechanism: Mechanism) -> set[str]:
         for joint in mechanism.moving_joints
         if joint.name in driven | read or any(getattr(joint, part) for part in parts) or mechanism.forces
     }
+
+
+class _SceneFrames(dict[str, Frame]):
+    """Frames of bodies, and of the chosen segments of a scene (see `sim_core.mechanism.chains.SegmentFrames`)."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__()
+        self._scene = scene
+
+    def held(self, contact: ChainContact) -> tuple[ca.SX, ca.SX]:
+        """Position and rotation of the segment at a contact's position."""
+        frame = self._scene.held(contact)
+        return frame.p, frame.R
+
+    def nearest(self, contact: ChainContact) -> Place:
+        """Position and rotation of the segment nearest to a contact's point, and its number."""
+        frame, k = self._scene.nearest(contact)
+        return frame.p, frame.R, k
 
 
 def _without_parts(joint: Joint) -> Joint:
