@@ -101,12 +101,13 @@ def check_effort(
 
 
 def check_memory(mechanism: Mechanism, limit_s: float) -> None:
-    """Raise InvalidRequest if the mass matrix of a mechanism needs more memory than LIMIT_BYTES.
+    """Raise InvalidRequest if mass matrix and Jacobian of a mechanism need more memory than LIMIT_BYTES.
 
     limit_s  limit of the time to compile; above LIMIT_S any memory is permitted
     """
     n = mechanism.coordinate_count
-    memory = 8.0 * MATRICES * n * n
+    rows = len(mechanism.constraints) + 2 * len(mechanism.joints) * mechanism.has_body_coordinates
+    memory = 8.0 * MATRICES * n * (n + rows)
     if memory > LIMIT_BYTES and limit_s <= LIMIT_S:
         raise InvalidRequest(
             f"mechanism {mechanism.name!r}: a simulation of its {n:,} coordinates would take about "

@@ -1,4 +1,4 @@
-"""Chains and a tree of any size beside MuJoCo and pinocchio: steps, and how soon the kernels of the largest are ready.
+"""Chains, trees and planar linkages of any size, some beside MuJoCo and pinocchio, and how soon they are ready.
 
     python tests/benchmarks/size.py [size.json]
 
@@ -11,6 +11,7 @@ step. The chains are in space: their links turn about x, y and z one after the o
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -40,12 +41,14 @@ STEP_S, TURN_US, TURNS = 1e-3, 10_000.0, 15
 COMPARED_STEPS, AGREEMENT = 3, 1e-8
 SETTLE_STEPS = 65  # past the first checks of the step size
 COLD_BAR_S, WARM_BAR_S, MEMORY_BAR = 20.0, 1.0, 1e9
+PLANAR, PLANAR_BAR_US, PLANAR_COLD_BAR_S = 1000, 0.25, 20.0  # bodies of a planar chain in absolute coordinates
+GRID, LADDER = 20, 300  # four-bars along a side of a grid; loops of a ladder
 READY = """
 import json, os, re, sys, time, warnings
 warnings.simplefilter("ignore")
 sys.path[:0] = [os.path.dirname(sys.argv[1]), os.getcwd()]
-from size import linked
-mechanism = linked(int(sys.argv[2]))
+import size
+mechanism = getattr(size, sys.argv[3])(int(sys.argv[2]))
 began = time.perf_counter()
 from sim_core.system import assemble
 system = assemble(mechanism)
@@ -84,6 +87,64 @@ def linked(n: int, branches: int = 1) -> Mechanism:
     name = f"chain_{n}" if branches == 1 else f"tree_{n}"
     start, rates = (tuple(each.tolist()) for each in (q, v))
     return Mechanism(name=name, coordinates="joint", bodies=bodies, joints=joints, initial_q=start, initial_v=rates)
+
+
+def pinned(name: str, bars: list[tuple[tuple[float, float], tuple[float, float]]]) -> Mechanism:
+    """Bars in the plane in absolute coordinates, pinned to each other where they meet; one hangs on the ground."""
+    bodies, joints, q = list[Body](), list[Joint](), list[float]()
+    meeting: dict[tuple[float, float], tuple[str, tuple[float, float, float]]] = {}
+    for k, (begin, end) in enumerate(bars):
+        (x0, y0), (x1, y1) = begin, end
+        length = math.hypot(x1 - x0, y1 - y0)
+        bodies.append(Body(name=f"bar_{k}", mass=1.0, inertia=(0.0, 0.0, length**2 / 12, 0.0, 0.0, 0.0)))
+        q += [(x0 + x1) / 2, (y0 + y1) / 2, math.atan2(y1 - y0, x1 - x0)]
+        for at, along in ((begin, -length / 2), (end, length / 2)):
+            point = (along, 0.0, 0.0)
+            default = (GROUND, (*at, 0.0)) if not joints else (f"bar_{k}", point)
+            parent, parent_point = meeting.setdefault(at, default)
+            if parent != f"bar_{k}":
+                joint: dict[str, Any] = {"parent_point": parent_point, "child_point": point}
+                joints.append(Joint(name=f"pin_{len(joints)}", parent=parent, child=f"bar_{k}", **joint))
+    still = (0.0,) * len(q)
+    down = (0.0, -9.81, 0.0)
+    parts: dict[str, Any] = {
+        "bodies": tuple(bodies),
+        "joints": tuple(joints),
+        "initial_q": tuple(q),
+        "initial_v": still,
+    }
+    return Mechanism(name=name, coordinates="absolute", gravity=down, **parts)
+
+
+def planar_chain(n: int) -> Mechanism:
+    """A chain of n bars."""
+    return pinned(f"planar_chain_{n}", [((float(k), 0.0), (k + 1.0, 0.0)) for k in range(n)])
+
+
+def grid(n: int) -> Mechanism:
+    """A grid of n x n four-bars that hangs on a corner."""
+    across = [((float(i), float(-j)), (i + 1.0, float(-j))) for j in range(n + 1) for i in range(n)]
+    down = [((float(i), float(-j)), (float(i), -j - 1.0)) for j in range(n) for i in range(n + 1)]
+    return pinned(f"grid_{n}", across + down)
+
+
+def ladder(n: int) -> Mechanism:
+    """A ladder of n four-bars in a row that hangs on its first bar."""
+    return pinned(f"ladder_{n}", [bar for k in range(n + 1) for bar in _rungs(float(k), k < n)])
+
+
+def _rungs(x: float, has_rails: bool) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+    rails = [((x, y), (x + 1.0, y)) for y in (0.0, -1.0)] if has_rails else []
+    return [((x, 0.0), (x, -1.0)), *rails]
+
+
+def planar_row(mechanism: Mechanism) -> dict[str, Any]:
+    """Microseconds per body and step of a mechanism in absolute coordinates, minimum over the turns."""
+    ours, sim = our_steps(assemble(mechanism))
+    ours(SETTLE_STEPS)
+    n = len(mechanism.bodies)
+    least = min(ours(20) for _ in range(TURNS)) / n
+    return {"name": mechanism.name, "bodies": n, "us": least, "residual": sim.solve_residual()}
 
 
 def mujoco_steps(mechanism: Mechanism) -> tuple[Timed, Callable[[], np.ndarray]]:
@@ -192,10 +253,10 @@ def raced(mechanism: Mechanism, bar: float) -> tuple[list[dict[str, Any]], list[
     return rows, lines
 
 
-def ready(n: int) -> dict[str, Any]:
-    """Wall time, s, and memory, bytes, of `assemble` for a chain, in processes of their own, cold and warm."""
+def ready(n: int, made: str = "linked") -> dict[str, Any]:
+    """Wall time, s, and memory, bytes, of `assemble` for a mechanism of this file, in own processes, cold and warm."""
     with tempfile.TemporaryDirectory() as cache:
-        words = [sys.executable, "-P", "-c", READY, __file__, str(n)]
+        words = [sys.executable, "-P", "-c", READY, __file__, str(n), made]
         environment = os.environ | {"XDG_CACHE_HOME": cache}
         runs = [
             json.loads(subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout)
@@ -217,7 +278,9 @@ def main(json_path: str | None = None) -> dict[str, Any]:
             result["not_measured"] += lines
         except NotMeasuredError as error:
             result["not_measured"].append(str(error))
+    result["planar"] = [planar_row(each) for each in (planar_chain(PLANAR), grid(GRID), ladder(LADDER))]
     os.sched_setaffinity(0, cores)
+    result["planar_ready"] = planar = ready(PLANAR, "planar_chain")
     result["ready"] = found = ready(max(CHAINS))
     print("us per RK4 step, minima; ns per link; how many times as fast")
     for row in result["rows"]:
@@ -230,7 +293,13 @@ def main(json_path: str | None = None) -> dict[str, Any]:
     print(f"  cost per link at {max(CHAINS)} over that at 40 links: {flat:.2f}   bar {FLAT_BAR:g}")
     print(f"  {found['links']} links are ready in {found['cold_s']:.2f} s, from the cache in {found['warm_s']:.2f} s, "
           f"with {found['memory'] / 1e6:.0f} MB")  # fmt: skip
+    for row in result["planar"]:
+        print(
+            f"  {row['name']:22} {row['us']:.3f} us per body and step in absolute coordinates, {row['bodies']} bodies"
+        )
     result["bars"] = [
+        at_most("planar chain, us per body and step", result["planar"][0]["us"], PLANAR_BAR_US),
+        at_most("planar chain, cold", planar["cold_s"], PLANAR_COLD_BAR_S),
         *(at_least(f"{row['name']} against {row['peer']}", row["ratio"], row["bar"]) for row in result["rows"]),
         at_most("cost per link", flat, FLAT_BAR),
         at_most("cold", found["cold_s"], COLD_BAR_S),
