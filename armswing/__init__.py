@@ -1,8 +1,8 @@
 """The public names of armswing: `from armswing import Node, Simulation, build`.
 
 Scripts, node files and robot files need no other imports than these names and the modules `mechanism`, `messages`,
-`client` and `charmie` of this package. The modules of other packages may move. The module that defines a name is loaded
-when the name is first used.
+`client`, `charmie` and `environments` of this package. The modules of other packages may move. The module that defines
+a name is loaded when the name is first used.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sim_core.support.extras import with_install_hint
 if TYPE_CHECKING:
     from armswing import charmie as charmie
     from armswing import client as client
+    from armswing import environments as environments
     from armswing import mechanism as mechanism
     from armswing import messages as messages
     from armswing.running import OpenRun as OpenRun
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from sim_core.system import assemble as assemble
 
 _MODULES = {
-    **{name: f"armswing.{name}" for name in ("charmie", "client", "mechanism", "messages")},
+    **{name: f"armswing.{name}" for name in ("charmie", "client", "environments", "mechanism", "messages")},
     **{name: f"sim_core.analysis.{name}" for name in ("comparison", "stability")},
 }
 _HOMES = {

@@ -324,7 +324,7 @@ def _draw_frame(axes: Any, frame: Frame) -> None:
         for outlines, opacity in layers:
             for outline in outlines:
                 order += 1
-                _draw_outline(axes, outline, opacity, order)
+                draw_outline(axes, outline, opacity, order)
     for label in frame.labels:
         along = (label.tip - label.start) / max(float(np.linalg.norm(label.tip - label.start)), 1e-12)
         axes.annotate(
@@ -343,7 +343,8 @@ def _draw_frame(axes: Any, frame: Frame) -> None:
         )
 
 
-def _draw_outline(axes: Any, outline: Outline, opacity: float, order: int) -> None:
+def draw_outline(axes: Any, outline: Outline, opacity: float, order: int) -> None:
+    """Add an outline to matplotlib axes in m; outlines with a larger `order` are drawn over the others."""
     color = palette.darker(palette.solid_color(outline.body, outline.color), 100.0 / outline.shade)
     edge = colors.to_rgba(palette.darker(color, 150.0), opacity)
     face = colors.to_rgba(color, opacity)

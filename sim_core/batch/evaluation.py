@@ -20,26 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from sim_core.arguments import as_array, as_number, as_whole
-from sim_core.batch.lane_servos import LaneServo, lane_servos
-from sim_core.batch.peaks import Peaks, RangeLoop, Work, cpu_name, followed, layout_of, state_rows, usable_threads
+from sim_core.arguments import as_array
+from sim_core.batch.lane_servos import LaneServo
+from sim_core.batch.lane_states import LaneStates
+from sim_core.batch.peaks import Peaks, RangeLoop, Work, cpu_name, state_rows, usable_threads
+from sim_core.batch.requests import Requests
 from sim_core.compiled_system import CompiledSystem
 from sim_core.derivatives import DerivativeKernels, Derivatives, mapped
-from sim_core.errors import InvalidRequest, require_finite
-from sim_core.integrators.lanes import advance_lanes
-from sim_core.integrators.steppers import stepper_named
-from sim_core.kernels.bound import BoundKernel, pointer_table
-from sim_core.kernels.compiled import is_cached
+from sim_core.errors import InvalidRequest
+from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.machine_code import native
-from sim_core.mechanism.checks.directions import ROUNDED
-from sim_core.mechanism.constraints import PrescribedMotion
-from sim_core.mechanism.validation import check_bounds
-from sim_core.spatial import angular_velocity_of_step, quaternion_of_step, quaternion_product
-from sim_core.stabilization.stabilizers import SampledFuzzy
 
-MOST_STEPS = 2**53  # largest number of steps that a float64 holds exactly
-LANES = (2, 4, 8, 16, 32)
-STABILIZERS = ("none", "sampled_fuzzy")
+TOGETHER = 1024  # systems of a rollout that are integrated together, so that their data stay in the cache
 KERNELS = ("inverse_dynamics", "forward_dynamics", "rates")
 Array = np.ndarray
 
@@ -72,13 +64,14 @@ class Batch:
     """
 
     def __init__(self, system: CompiledSystem, lanes: int) -> None:
-        if lanes not in LANES:
-            raise InvalidRequest(f"lanes is {lanes}; it must be one of {', '.join(map(str, LANES))}")
-        if system.mechanism.beams:
-            raise InvalidRequest(
-                f"{system.mechanism.name!r} has beams, which a batch does not support; use a Simulation"
-            )
+        self._requests = Requests(system, lanes)
         self.system, self.lanes, self._owner = system, lanes, f"robot {system.mechanism.name!r}"
+        self._loops: dict[tuple[bool, tuple[LaneServo, ...], bool], RangeLoop] = {}  # by stabilizer, servos, references
+
+    @cached_property
+    def _library(self) -> native.Library:
+        """The kernels of the dynamics, compiled or loaded from the cache at the first use."""
+        system, lanes = self.system, self.lanes
         key = f"{system.code_hash}-{lanes}"
         library = native.load_shared(key)
         if library is None:
@@ -91,8 +84,7 @@ class Batch:
                 functions = derive_batch(system.mechanism)
                 manifest = {"key": key, "mechanism": system.mechanism.name, "symbols": list(functions)}
                 library = native.keep(objects_of(modules_of(functions, lanes=lanes)), manifest, key)
-        self._library = library
-        self._loops: dict[tuple[bool, tuple[LaneServo, ...], bool], RangeLoop] = {}  # by stabilizer, servos, references
+        return library
 
     def bind(self, name: str, inputs: list[Array], outputs: list[Array]) -> BoundKernel:
         """A kernel bound to arrays of the caller, each of shape (size, lanes): element i of copy k is at [i, k].
@@ -143,10 +135,10 @@ class Batch:
         system, count = self.system, len(np.atleast_2d(as_array(self._owner, "q", q)))
         sizes = {"q": (q, system.n_q), "v": (v, system.n_q), "u": (u, system.n_u), "U": (U, system.max_rows)}
         rows = {
-            name: np.zeros((count, size)) if value is None else self._rows(name, value, count, size)
+            name: np.zeros((count, size)) if value is None else self._requests.rows(name, value, count, size)
             for name, (value, size) in sizes.items()
         }
-        inputs = [np.zeros((count, 1)), rows["q"], rows["v"], rows["u"], self._parameters(p, count), rows["U"]]
+        inputs = [np.zeros((count, 1)), rows["q"], rows["v"], rows["u"], self._requests.parameters(p, count), rows["U"]]
         found = [
             self.derivative_kernels.at([np.ascontiguousarray(_lanes_of(each, begin, self.lanes)) for each in inputs])
             for begin in range(0, count, self.lanes)
@@ -162,8 +154,10 @@ class Batch:
         n_q, lanes = self.system.n_q, self.lanes
         third_name = "a" if name == "inverse_dynamics" else "tau"
         count = len(np.atleast_2d(as_array(self._owner, "q", q)))
-        rows = [self._rows(what, value, count, n_q) for what, value in (("q", q), ("v", v), (third_name, third))]
-        rows.append(self._parameters(p, count))
+        rows = [
+            self._requests.rows(what, value, count, n_q) for what, value in (("q", q), ("v", v), (third_name, third))
+        ]
+        rows.append(self._requests.parameters(p, count))
         inputs = [np.zeros((1, lanes)), *[np.zeros((array.shape[1], lanes)) for array in rows]]
         out = [np.zeros((n_q, lanes)), np.zeros((self.system.constraint_modes[0].n_rows, lanes))]
         call = self.bind(name, inputs, out[:1] if name == "inverse_dynamics" else out)
@@ -207,42 +201,42 @@ class Batch:
         Raises InvalidRequest for arrays of the wrong shape, for quaternions of a norm other than 1, and for mechanisms
         with guards, whose events require a Simulation.
         """
-        system, lanes = self.system, self.lanes
-        count = self._checked_run(q0, step_s, steps, every)
-        _require_memory(system.n_q, count, steps // every + 1)
-        starts = [self._rows(what, value, count, system.n_q) for what, value in (("q0", q0), ("v0", v0))]
-        servos = self._servos(modes)
-        efforts, parameters = self._efforts(u, count, steps, servos), self._parameters(p, count)
-        starts[0], starts[1], parameters = self._rebased(starts[0], starts[1], parameters)
+        requests, n_q = self._requests, self.system.n_q
+        count = requests.checked_run(q0, step_s, steps, every)
+        _require_memory(n_q, count, steps // every + 1)
+        starts = [requests.rows(what, value, count, n_q) for what, value in (("q0", q0), ("v0", v0))]
+        efforts = requests.efforts(u, count, steps, requests.servos(modes))
         times = np.arange(steps // every + 1, dtype=np.float64) * (every * float(step_s))
-        gains = self._gains(stabilizer, float(step_s))
-        if gains.size or servos or system.mechanism.oriented_joints:
-            rows = {"q": starts[0], "v": starts[1], "u": efforts[:, 0], "p": parameters}
-            rows["gains"] = np.tile(gains, (count, 1))
-            rows |= _servo_rows(servos, rows)
-            work = Work(self._loop_for(gains.size > 0, servos), rows, steps, float(step_s))
-            motions = followed(work, efforts, every, [servo.actuator for servo in servos])
-            return Rollout(times, *motions, lanes, cpu_name())
-        recorded = np.zeros((2, count, steps // every + 1, system.n_q))
-        w = [np.zeros((size, lanes)) for size in (1, system.n_q, system.n_q, system.n_u, parameters.shape[1])]
-        a, lam = np.zeros((system.n_q, lanes)), np.zeros((system.constraint_modes[0].n_rows, lanes))
-        tables = pointer_table(w), pointer_table([a, lam])
-        pointers = np.array([self._library.addresses["rates"], *[table.ctypes.data for table in tables]])
-        record = np.zeros((2, steps // every + 1, system.n_q, lanes))
-        flat = [array.reshape(-1) for array in (*w[:4], a)]
-        if not is_cached(advance_lanes):
-            with native.compiling("the loop of rollouts"):
-                advance_lanes(
-                    pointers, *flat, np.zeros((1, w[3].size)), float(step_s), 0, 1, np.zeros((2, 1, w[1].size))
-                )
-        for begin in range(0, count, lanes):
-            w[1][:], w[2][:] = (_lanes_of(start, begin, lanes) for start in starts)
-            w[4][:] = _lanes_of(parameters, begin, lanes)
-            held = np.ascontiguousarray(_lanes_of(efforts, begin, lanes)).reshape(efforts.shape[1], -1)
-            kept = record.reshape(2, len(record[0]), -1)
-            advance_lanes(pointers, *flat, held, float(step_s), steps, every, kept)
-            recorded[:, begin : begin + lanes] = np.moveaxis(record, 3, 1)[:, : count - begin]
-        return Rollout(times, recorded[0], recorded[1], np.zeros((count, len(times), 0, 4)), lanes, cpu_name())
+        q, v = np.empty((2, count, len(times), n_q))
+        turned = np.empty((count, len(times), len(self.system.mechanism.oriented_joints), 4))
+        parameters = requests.parameters(p, count)
+        kind: dict[str, Any] = {"step_s": step_s, "lanes": self.lanes, "stabilizer": stabilizer, "modes": modes}
+        for begin in range(0, count, TOGETHER):
+            part = slice(begin, min(begin + TOGETHER, count))
+            states = LaneStates(self.system, part.stop - begin, **kind)
+            states.reset(q=starts[0][part], v=starts[1][part], p=parameters[part])
+            self._follow(states, efforts[part], every, steps, (q[part], v[part], turned[part]))
+        return Rollout(times, q, v, turned, self.lanes, cpu_name())
+
+    def _follow(
+        self, states: LaneStates, efforts: Array, every: int, steps: int, into: tuple[Array, Array, Array]
+    ) -> None:
+        """Take `steps` time steps, and write the states at the start and then every `every` steps into arrays.
+
+        efforts  (n, 1, n_u) constant inputs, or (n, steps, n_u) inputs of each time step
+        into     coordinates, velocities (n, k, n_q) and quaternions (n, k, m, 4)
+        """
+        changing = efforts.shape[1] > 1
+        states.set_inputs(efforts[:, 0])
+        for k in range(steps // every + 1):
+            for array, values in zip(into, (states.q, states.v, states.orientations), strict=True):
+                array[:, k] = values
+            left = min(every, steps - k * every)
+            if not changing:
+                states.step(steps=left)
+                continue
+            for step in range(k * every, k * every + left):
+                states.step(efforts[:, step])
 
     def peaks(
         self,
@@ -282,15 +276,19 @@ class Batch:
         with guards.
         """
         system = self.system
-        count = self._checked_run(q0, step_s, steps, 1)
-        rows = {what[0]: self._rows(what, value, count, system.n_q) for what, value in (("q0", q0), ("v0", v0))}
-        servos = self._servos(modes)
-        rows["u"] = self._efforts(u, count, -1, servos)[:, 0]
-        rows["q"], rows["v"], rows["p"] = self._rebased(rows["q"], rows["v"], self._parameters(p, count))
-        rows["gains"] = np.tile(self._gains(stabilizer, float(step_s)), (count, 1))
+        count = self._requests.checked_run(q0, step_s, steps, 1)
+        rows = {
+            what[0]: self._requests.rows(what, value, count, system.n_q) for what, value in (("q0", q0), ("v0", v0))
+        }
+        servos = self._requests.servos(modes)
+        rows["u"] = self._requests.efforts(u, count, -1, servos)[:, 0]
+        rows["q"], rows["v"], rows["p"] = self._requests.rebased(
+            rows["q"], rows["v"], self._requests.parameters(p, count)
+        )
+        rows["gains"] = np.tile(self._requests.gains(stabilizer, float(step_s)), (count, 1))
         rows |= _servo_rows(servos, rows)
         if attitudes is not None:
-            rows["reference"] = np.tile(self._references(attitudes), (count, 1))
+            rows["reference"] = np.tile(self._requests.references(attitudes), (count, 1))
         loop = self._loop_for(rows["gains"].shape[1] > 0, servos, "reference" in rows)
         work = Work(loop, rows, steps, float(step_s), progress)
         work.carry_out(usable_threads(threads))
@@ -304,135 +302,6 @@ class Batch:
         if kind not in self._loops:
             self._loops[kind] = RangeLoop.of(self.system, self.lanes, *kind)
         return self._loops[kind]
-
-    def _references(self, attitudes: Any) -> Array:
-        """Reference attitudes (4 m,): the normalized quaternions `attitudes` (m, 4), one after the other."""
-        m = len(self.system.mechanism.oriented_joints)
-        array = as_array(self._owner, "attitudes", attitudes)
-        norms = np.linalg.norm(array, axis=-1) if array.shape == (m, 4) else np.zeros(1)
-        if not (np.abs(norms - 1.0) <= ROUNDED).all():
-            raise InvalidRequest(
-                f"the argument 'attitudes' of {self._owner} must be {m} quaternions of norm 1, one per spherical and "
-                f"free joint; its shape is {array.shape}"
-            )
-        return np.asarray((array / norms[:, None]).ravel())
-
-    def _servos(self, modes: Mapping[str, str] | None) -> tuple[LaneServo, ...]:
-        return lane_servos(self.system.mechanism, modes or {}, self.system.coordinate_names)
-
-    def _gains(self, stabilizer: str, step_s: float) -> Array:
-        """Array [Kp, Kd, Ku] of the gains of the stabilizer for the step size `step_s`, s.
-
-        The array is empty if the stabilizer is "none" or the mechanism has no constraints.
-        """
-        if stabilizer not in STABILIZERS:
-            raise InvalidRequest(f"a batch has no stabilizer {stabilizer!r}; choose {' or '.join(STABILIZERS)}")
-        if stabilizer == "none" or not self.system.max_rows:
-            return np.zeros(0)
-        length = self.system.mechanism.characteristic_length
-        eps, rho, hold, slope = SampledFuzzy().gains(step_s, stepper_named("rk4"), length)[:4]
-        k1 = (1.0 - rho) ** 2
-        k2 = 2.0 * (1.0 - rho) - hold * k1
-        return np.asarray([1.0 / eps, k2 / k1 * step_s / eps, k1 * eps / (slope * step_s**2)])
-
-    def _checked_run(self, q0: Any, step_s: float, steps: int, every: int) -> int:
-        """Number of systems in a run. Raises InvalidRequest for invalid arguments and for unsupported mechanisms."""
-        if self.system.mechanism.guards:
-            raise InvalidRequest(
-                f"{self.system.mechanism.name!r} has guards, which a batch does not check; use a Simulation"
-            )
-        driven = [c.name for c in self.system.mechanism.constraints if isinstance(c, PrescribedMotion) and c.input]
-        if driven:
-            raise InvalidRequest(
-                f"an input prescribes the velocity of {', '.join(map(repr, driven))} of "
-                f"{self.system.mechanism.name!r}, which a batch does not follow; use a Simulation"
-            )
-        step_s = as_number(self._owner, "step_s", step_s)
-        steps, every = as_whole(self._owner, "steps", steps), as_whole(self._owner, "every", every)
-        for name, value, valid, wanted in (
-            ("steps", steps, 0 <= steps <= MOST_STEPS, f"from 0 to {MOST_STEPS}"),
-            ("every", every, every >= 1, "at least 1"),
-            ("step_s", step_s, 0 < step_s < np.inf, "above 0 and finite"),
-        ):
-            if not valid:
-                raise InvalidRequest(f"the argument {name!r} is {value}; it must be {wanted}")
-        return len(np.atleast_2d(as_array(self._owner, "q0", q0)))
-
-    def _rebased(self, q: Array, v: Array, p: Array) -> tuple[Array, Array, Array]:
-        """Start states q, v (n, n_q) and parameters p (n, n_p) with the rotations moved from q into the quaternions.
-
-        Raises InvalidRequest for a quaternion in p whose norm is not 1.
-        """
-        joints = self.system.mechanism.oriented_joints
-        if not joints:
-            return q, v, p
-        layout, q, v, p = layout_of(self.system), q.copy(), v.copy(), p.copy()
-        for joint, places in zip(joints, layout.orientations, strict=True):
-            turning = slice(places.rotation, places.rotation + 3)
-            quaternion = slice(places.quaternion, places.quaternion + 4)
-            norms = np.linalg.norm(p[:, quaternion], axis=1)
-            if (wrong := np.abs(norms - 1.0) > ROUNDED).any():
-                raise InvalidRequest(
-                    f"p: the quaternion of joint {joint.name!r} of {self.system.mechanism.name!r} has the norm "
-                    f"{norms[wrong][0]:g}; it must be 1"
-                )
-            p[:, quaternion] /= norms[:, None]
-            rows = np.flatnonzero(q[:, turning].any(axis=1))
-            s, rates = q[rows, turning].T, v[rows, turning].T
-            p[rows, quaternion] = quaternion_product(p[rows, quaternion].T, quaternion_of_step(s)).T
-            v[rows, turning] = angular_velocity_of_step(s, rates).T
-            q[rows, turning] = 0.0
-        return q, v, p
-
-    def _rows(self, name: str, value: Any, count: int, size: int) -> Array:
-        array = np.atleast_2d(as_array(self._owner, name, value))
-        if array.shape != (count, size):
-            raise InvalidRequest(
-                f"{name} has shape {array.shape}; for {count} systems of {self.system.mechanism.name!r} it must be "
-                f"{(count, size)}"
-            )
-        self._require_finite(name, array)
-        return array
-
-    def _require_finite(self, name: str, array: Array) -> None:
-        if not np.isfinite(array).all():
-            require_finite(self.system.mechanism.name, name, array.ravel().tolist())
-
-    def _parameters(self, p: Any, count: int) -> Array:
-        if p is None:
-            return np.tile(self.system.default_parameters(), (count, 1))
-        values = self._rows("p", p, count, len(self.system.parameter_names))
-        for tunable, column in zip(self.system.mechanism.tunables, values.T, strict=False):
-            for value in (column.min(initial=tunable.value), column.max(initial=tunable.value)):
-                check_bounds(f"robot {self.system.mechanism.name!r}", tunable, float(value))
-        return values
-
-    def _efforts(self, u: Any, count: int, steps: int, servos: tuple[LaneServo, ...] = ()) -> Array:
-        """Actuator efforts and servo commands of `count` systems, clipped to their limits.
-
-        The shape of the result is (count, 1, n_u) for constant inputs, otherwise (count, steps, n_u).
-
-        u       inputs: None for zero, (count, n_u) constant ones, or (count, steps, n_u) with one row per time step
-        steps   number of steps; negative if only constant inputs are permitted
-        servos  servos whose columns of u are commands instead of efforts
-        """
-        n_u = self.system.n_u
-        array = np.zeros((count, n_u)) if u is None else as_array(self._owner, "u", u)
-        limits = [a.effort_limit for a in self.system.mechanism.actuators]
-        most = np.array([np.inf if limit is None else limit for limit in limits])
-        least = -most
-        for servo in servos:
-            least[servo.actuator], most[servo.actuator] = servo.commands
-        if array.ndim < 3:
-            return np.asarray(np.clip(self._rows("u", array, count, n_u), least, most)[:, None, :])
-        if steps < 0:
-            raise InvalidRequest(f"u has shape {array.shape}; give constant efforts, of shape {(count, n_u)}")
-        if array.shape != (count, steps, n_u):
-            raise InvalidRequest(
-                f"u has shape {array.shape}; for this rollout it must be {(count, steps, n_u)} or {(count, n_u)}"
-            )
-        self._require_finite("u", array)
-        return np.asarray(np.clip(array, least, most))
 
 
 def _servo_rows(servos: tuple[LaneServo, ...], rows: Mapping[str, Array]) -> dict[str, Array]:

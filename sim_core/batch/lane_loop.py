@@ -1,4 +1,4 @@
-"""LLVM IR of a loop that integrates groups of systems and records the range of each system's state.
+"""LLVM IR of a loop that integrates groups of systems and, if asked to, records the range of each system's state.
 
 The systems of a group are integrated together, one per lane of the vector registers. One function contains the stepper,
 the inlined kernel `rates` and the running minima and maxima; no time series is stored. The data are in an array
@@ -37,7 +37,8 @@ def module(
 
     In a call of `ranges`, `groups` is the number of groups in the block. The call takes `count` steps of size h and
     begins at step number `first` of a run of `total` steps. Step number `total` only updates the range and does not
-    move the systems, so that a whole run has `count` = total + 1.
+    move the systems, so that a whole run has `count` = total + 1. If the layout is not `ranged`, all `count` steps move
+    the systems, and each system has its own step number in the block.
     """
     kernel = module_of(functions, lanes=lanes, linkage="internal ", inlined=INLINED, fused=True)
     return "\n".join([kernel, *_Loop(layout, n_rows, lanes, servos).lines(), RARELY]) + "\n"
@@ -175,21 +176,28 @@ class _Loop:
         self._add("br i1 %step_left, label %begin, label %group_end")
         self._label("begin")
         self._servo_efforts()
+        if self._layout.ranged:
+            self._add("%step_real = sitofp i64 %step to double")
+            self._splat("step_number", "%step_real")
+        else:
+            at = self._at("taken", 0)
+            self._add(f"%step_number = load {self._real}, ptr {at}")
         if self._layout.n_gains:
-            start = self._do("sitofp i64 %step to double")
-            self._splat("start", self._do(f"fmul double {start}, %h"))
-            self._store("%start", "t", 0)
+            self._store(self._op("fmul", "%step_number", "%whole"), "t", 0)
             self._add("call void @correction(ptr %correction_in, ptr %correction_out)")
-        self._add("%step_real = sitofp i64 %step to double")
         for stage in range(STAGES):
             # t = (step + (stage + 1) // 2 / 2) h
-            now = self._do(f"fadd double %step_real, {double(0.5 * ((stage + 1) // 2))}")
-            self._splat(f"now_{stage}", self._do(f"fmul double {now}, %h"))
-            self._store(f"%now_{stage}", "t", 0)
+            now = self._op("fadd", "%step_number", self._number(0.5 * ((stage + 1) // 2)))
+            self._store(self._op("fmul", now, "%whole"), "t", 0)
             self._add("call void @rates(ptr %in, ptr %out)")
-            if stage == 0:
+            if stage == 0 and self._layout.ranged:
                 self._range_update()
+            elif stage == 0:
+                self._add("br label %stages")
+                self._label("stages")
             self._stage(stage)
+        if not self._layout.ranged:
+            self._store(self._op("fadd", "%step_number", self._number(1.0)), "taken", 0)
         if self._layout.orientations:
             self._add("call void @rebase(ptr %rebase_in, ptr %rebase_out)")
         self._add("%step_next = add i64 %step, 1")

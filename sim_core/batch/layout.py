@@ -27,12 +27,13 @@ class Layout:
     A block is the array (groups, rows, lanes) of a loop that integrates many systems at once: entry [i, j, k] is number
     j of the system in lane k of group i. The names are:
 
+    taken            unless `ranged`, the number of steps that the system has taken: its time is taken * step_s
     q, v             current state; at the end of the run, the last state
-    low, high        smallest and largest value in the run of each entry of q, then of v, then of the quaternions of
-                     spherical and free joints. The rotation coordinates of these joints, which are 0 at every step, are
-                     left out of q. If `relative`, the quaternions describe the rotations from `reference`, and four
-                     further values per joint follow: the squared sines of half the angle of the rotation, and of half
-                     the angles by which the rotation tilts the axes x, y, z
+    low, high        if `ranged`, as for `before` and `slope`: smallest and largest value in the run of each entry of q,
+                     then of v, then of the quaternions of spherical and free joints. The rotation coordinates of these
+                     joints, which are 0 at every step, are left out of q. If `relative`, the quaternions describe the
+                     rotations from `reference`, and four further values per joint follow: the squared sines of half the
+                     angle of the rotation, and of half the angles by which the rotation tilts the axes x, y, z
     before, slope    values at the previous step of the quantities of `low`, and time derivatives of these values
     u, p, gains      inputs: actuator inputs, parameters, and gains of the stabilizer; `gains` has no rows without a
                      stabilizer. Only the quaternions in p change
@@ -47,6 +48,7 @@ class Layout:
     n_servos: int = 0
     orientations: tuple[Orientation, ...] = ()
     relative: bool = False
+    ranged: bool = True
 
     @property
     def positions(self) -> list[int]:
@@ -64,7 +66,9 @@ class Layout:
         """{name of rows, such as "q": number of rows with this name}, in the order of the rows."""
         n, ranged = self.n_q, len(self.positions) + self.n_q + len(self.quaternions)
         ranged += 4 * len(self.orientations) if self.relative else 0
-        state = {"q": n, "v": n, "low": ranged, "high": ranged, "before": ranged, "slope": ranged}
+        state = {"q": n, "v": n} if self.ranged else {"taken": 1, "q": n, "v": n}
+        if self.ranged:
+            state |= {"low": ranged, "high": ranged, "before": ranged, "slope": ranged}
         inputs = {"u": self.n_u, "p": self.n_p, "gains": self.n_gains}
         servos = {"target": self.n_servos, "command": self.n_servos}
         return state | inputs | servos | ({"reference": len(self.quaternions)} if self.relative else {})

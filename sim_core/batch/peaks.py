@@ -107,12 +107,15 @@ def state_reader(system: CompiledSystem, attitudes: Array | None = None) -> Call
     return read
 
 
-def layout_of(system: CompiledSystem, stabilized: bool = False, servos: int = 0, relative: bool = False) -> Layout:
+def layout_of(
+    system: CompiledSystem, stabilized: bool = False, servos: int = 0, relative: bool = False, ranged: bool = True
+) -> Layout:
     """Layout of the array in which a compiled loop keeps the data of many copies of a system.
 
     stabilized  whether the loop has the default stabilizer
     servos      number of servos
     relative    whether the quaternions whose ranges are recorded are those of rotations from reference attitudes
+    ranged      whether the loop records the range of each state
     """
     orientations = tuple(
         Orientation(
@@ -122,7 +125,7 @@ def layout_of(system: CompiledSystem, stabilized: bool = False, servos: int = 0,
         for joint in system.mechanism.oriented_joints
     )
     n_gains = GAINS if stabilized else 0
-    return Layout(system.n_q, system.n_u, len(system.parameter_names), n_gains, servos, orientations, relative)
+    return Layout(system.n_q, system.n_u, len(system.parameter_names), n_gains, servos, orientations, relative, ranged)
 
 
 @dataclass(frozen=True)
@@ -141,14 +144,15 @@ class RangeLoop:
         stabilized: bool,
         servos: Sequence[LaneServo] = (),
         relative: bool = False,
+        ranged: bool = True,
     ) -> RangeLoop:
         """Compile the loop, or load it from the cache.
 
         The loop has the default stabilizer if `stabilized`, and the given servos. If `relative`, the quaternions whose
-        ranges it records are those of rotations from reference attitudes.
+        ranges it records are those of rotations from reference attitudes. It records ranges only if `ranged`.
         """
-        layout = layout_of(system, stabilized, len(servos), relative)
-        key = f"{system.code_hash}-{lanes}-ranges{'-stabilized' if stabilized else ''}"
+        layout = layout_of(system, stabilized, len(servos), relative, ranged)
+        key = f"{system.code_hash}-{lanes}-{'ranges' if ranged else 'states'}{'-stabilized' if stabilized else ''}"
         if servos:
             key += f"-servos-{native.short_hash(*map(repr, servos))}"
         if relative:
@@ -300,40 +304,3 @@ def cpu_name() -> str:
     import llvmlite.binding as llvm  # only where machine code is made or loaded
 
     return str(llvm.get_host_cpu_name())
-
-
-def followed(work: Work, efforts: Array, every: int, with_servo: Sequence[int] = ()) -> tuple[Array, Array, Array]:
-    """(q, v, orientations) of all n systems, recorded at the start and then once per `every` time steps.
-
-    q and v have the shape (n, number of records, n_q), the quaternions of the m spherical and free joints the shape
-    (n, number of records, m, 4).
-
-    efforts     (n, 1, n_u) constant inputs, or (n, steps, n_u) inputs of each time step
-    with_servo  indices of actuators whose inputs are commands to their servos instead of efforts
-    """
-    layout, lanes, function = work.loop.layout, work.loop.lanes, work.loop.function
-    kept = np.empty((2, work.count, work.steps // every + 1, layout.n_q))
-    turned = np.empty((work.count, work.steps // every + 1, len(layout.quaternions)))
-    changing = efforts.shape[1] > 1
-    groups = min(MOST_GROUPS, -(-work.count // lanes))
-    whole = np.zeros((groups, layout.rows, lanes))
-    for begin in range(0, work.count, groups * lanes):
-        end = min(begin + groups * lanes, work.count)
-        block = whole[: -(-(end - begin) // lanes)]
-        work.fill(block, begin)
-        index = np.minimum(np.arange(begin, begin + len(block) * lanes), work.count - 1)
-        for step in range(0, work.steps + 1, 1 if changing else every):
-            if step % every == 0:
-                for record, name in zip(kept, "qv", strict=True):
-                    rows = block[:, layout.place(name)].transpose(0, 2, 1).reshape(-1, layout.n_q)
-                    record[begin:end, step // every] = rows[: end - begin]
-                if layout.quaternions:
-                    rows = block[:, layout.place("p")][:, layout.quaternions].transpose(0, 2, 1)
-                    turned[begin:end, step // every] = rows.reshape(-1, turned.shape[2])[: end - begin]
-            count = min(1 if changing else every, work.steps - step)
-            if changing and count:
-                rows = efforts[index, step].reshape(len(block), lanes, -1).transpose(0, 2, 1)
-                block[:, layout.place("u")] = rows
-                block[:, layout.place("command")] = rows[:, list(with_servo)]
-            function(block.ctypes.data, len(block), step, count, work.steps + 1, work.step_s)
-    return kept[0], kept[1], turned.reshape(*turned.shape[:2], turned.shape[2] // 4, 4)

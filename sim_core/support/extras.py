@@ -14,6 +14,7 @@ EXTRAS = {  # {top-level module: the extra of armswing that installs it}
     **dict.fromkeys(("jinja2", "matplotlib"), "studies"),
     "distributed": "dask",
     "foxglove": "foxglove",
+    "gymnasium": "gym",
     "imageio_ffmpeg": "film",
     "mujoco": "mjcf",
     "pandas": "notebook",

@@ -154,8 +154,6 @@ def test_what_is_compiled_for_the_first_time_is_told_on_stderr_where_no_log_is_k
     )
     told = [line for line in cold.stderr.splitlines() if line.startswith("compiling")]
     once = f", a few seconds, once: {tmp_path}/armswing keeps it"
-    kernels = "the kernels of 'arm_2dof'"
-    assert told == [
-        f"compiling {what}{once}" for what in (kernels, f"{kernels} for 2 at a time", "the loop of rollouts")
-    ]
+    what = ("the kernels of 'arm_2dof'", "the loop of 'arm_2dof' for 2 at a time")
+    assert told == [f"compiling {each}{once}" for each in what]
     assert warm.stderr == ""

@@ -35,18 +35,15 @@ def compile_loop_of(name: str) -> None:
 def rollout_types() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     """Functions to compile in addition to the stepping loops, as {name: (function, numba types of its arguments)}.
 
-    `advance_lanes` integrates a batch of systems; the planner of a gibbon's swings uses the other functions.
+    The planner of a gibbon's swings uses them.
     """
     from numba import float64, int64
 
     from nodes.planning.brachiation.rollout import _roll, over_limit
-    from sim_core.integrators.lanes import advance_lanes
 
-    one, two, three, addresses = float64[::1], float64[:, ::1], float64[:, :, ::1], int64[::1]
-    lanes = (addresses, one, one, one, one, one, two, float64, int64, int64, three)
+    one, two, addresses = float64[::1], float64[:, ::1], int64[::1]
     roll = (int64, float64, float64, float64, one, addresses, one, two, two, one, two)
     return {
-        "advance_lanes": (advance_lanes, lanes),
         "_roll": (_roll, roll),
         "over_limit": (over_limit, (one, int64, float64)),
     }

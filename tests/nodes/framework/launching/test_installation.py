@@ -7,12 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from armswing import build
 from nodes.framework.launching.installation import STEPPERS, TASKS, rollout_types
-from sim_core import assemble
 from sim_core.integrators import steppers
 from sim_core.kernels.machine_code.installed import VARIABLE, installed_loops, replace_folder
 
@@ -47,13 +44,6 @@ def test_every_compiled_loop_of_a_stepper_is_installed() -> None:
     loops = {name: steppers.stepper_named(name).loop() for name in steppers.STEPPERS}
     installed = [loops[name] for name in STEPPERS]
     assert [name for name, loop in loops.items() if hasattr(loop, "py_func") and loop not in installed] == []
-
-
-def test_a_batch_calls_its_loop_with_the_types_that_are_installed() -> None:
-    system = assemble(build("arm_2dof"))
-    system.batch(2).rollout(np.zeros((2, 2)), np.zeros((2, 2)), step_s=1e-3, steps=2)
-    loop, types = rollout_types()["advance_lanes"]
-    assert set(loop.signatures) == {types}
 
 
 @pytest.mark.soak

@@ -1,0 +1,28 @@
+"""Gymnasium environments of robots: many systems on vector lanes, or each as a Simulation.
+
+import gymnasium
+import armswing.environments  # registers the environments
+env = gymnasium.make_vec("armswing/rotary_pendulum-v0", num_envs=64)
+"""
+
+from typing import Any
+
+import gymnasium
+
+from nodes.environments.environment import Environment, VectorEnvironment
+from nodes.environments.task import Motion, Task
+from nodes.environments.tasks import rotary_pendulum
+
+__all__ = ["Environment", "Motion", "Task", "VectorEnvironment", "register"]
+
+
+def register(name: str, task: Task) -> None:
+    """Register a task with Gymnasium, so that `gymnasium.make` and `gymnasium.make_vec` find it by its name.
+
+    name  such as "my_project/my_robot-v0"
+    """
+    points: dict[str, Any] = {"entry_point": Environment, "vector_entry_point": VectorEnvironment}
+    gymnasium.register(name, **points, kwargs={"task": task})
+
+
+register("armswing/rotary_pendulum-v0", rotary_pendulum.TASK)

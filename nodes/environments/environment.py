@@ -1,0 +1,211 @@
+"""Gymnasium environments of a Task: several that are stepped together, and one alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from nodes.environments.rendering import Picture
+from nodes.environments.task import Motion, Task
+from nodes.environments.worlds import World
+from sim_core.errors import InvalidRequest
+
+BACKENDS = ("lanes", "simulation")
+Array = np.ndarray
+
+
+class VectorEnvironment(VectorEnv[Any, Any, Any]):
+    """n environments of one task, stepped together. Observations and actions are float64.
+
+    task            what the environments do
+    num_envs        number of environments
+    autoreset_mode  AutoresetMode.NEXT_STEP, SAME_STEP or DISABLED. With DISABLED, `reset` with the option `reset_mask`
+                    starts new episodes
+    backend         "lanes": on vector lanes; "simulation": each environment is a Simulation, with the bytes of a launch
+                    in lockstep, and for robots with guards or beams
+    render_mode     None, or "rgb_array": `render` returns one picture per environment
+    lanes, threads  as of `LaneStates`
+    overrides       other values for fields of the task, such as duration_s=5.0
+
+    Environment i draws all its random numbers from the seed `seed + i`, where `seed` is the argument of `reset`.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 50}
+
+    def __init__(
+        self,
+        task: Task,
+        num_envs: int = 1,
+        *,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        backend: str = "lanes",
+        render_mode: str | None = None,
+        lanes: int = 16,
+        threads: int = 1,
+        **overrides: Any,
+    ) -> None:
+        self.task = task = task.changed(overrides)
+        if backend not in BACKENDS:
+            raise InvalidRequest(f"backend is {backend!r}; it must be one of {', '.join(BACKENDS)}")
+        if num_envs < 1:
+            raise InvalidRequest(f"num_envs is {num_envs}; it must be 1 or more")
+        if render_mode not in (None, "rgb_array"):
+            raise InvalidRequest(f"render_mode is {render_mode!r}; it must be None or 'rgb_array'")
+        self.num_envs, self.render_mode = num_envs, render_mode
+        self._mode = AutoresetMode(autoreset_mode)
+        fps = round(1.0 / (task.steps * task.step_s))
+        self.metadata = {**type(self).metadata, "render_fps": fps, "autoreset_mode": self._mode}
+        self.world = World(task, num_envs, backend, min(lanes, 32), threads)
+        self._largest = task.largest_of(self.world.mechanism)
+        self._most = task.actions_per_episode
+        self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, self._largest.shape, np.float64)
+        self.single_observation_space = self._observation_space()
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self._actions = np.zeros(num_envs, dtype=np.int64)  # in this episode
+        self._done = np.zeros(num_envs, dtype=bool)
+        self._is_started = False
+        self._picture: Picture | None = None
+
+    def _observation_space(self) -> gymnasium.spaces.Box:
+        n_q = self.world.system.n_q
+        one = np.asarray(self.task.observe(Motion(np.zeros((n_q, 1)), np.zeros((n_q, 1)), np.zeros(1))))
+        if one.ndim != 2 or one.shape[1] != 1:
+            raise InvalidRequest(f"observe returned the shape {one.shape} for one system; it must be (k, 1)")
+        limits = np.full(len(one), np.inf) if self.task.limits is None else np.asarray(self.task.limits, dtype=float)
+        if limits.shape != (len(one),):
+            raise InvalidRequest(f"limits has shape {limits.shape}; observe returns {len(one)} values")
+        return gymnasium.spaces.Box(-limits, limits, dtype=np.float64)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Start new episodes; returns the observations (n, k) and an empty dict.
+
+        seed     seed of the first environment, or one seed per environment; None goes on with the random numbers
+        options  {"reset_mask": (n,) of bool}: only these environments
+        """
+        mask = self._reset_mask(options)
+        if seed is None and not self._is_started:
+            seed = int(np.random.SeedSequence().generate_state(1)[0])
+        if seed is not None:
+            self.world.seed_all(seed if np.ndim(seed) else int(seed))
+        self._is_started = True
+        self._begin(mask)
+        return self._observed(self.world.systems.motion()), {}
+
+    def _reset_mask(self, options: dict[str, Any] | None) -> Array:
+        given = (options or {}).get("reset_mask")
+        if given is None:
+            return np.ones(self.num_envs, dtype=bool)
+        mask = np.asarray(given)
+        if mask.dtype != bool or mask.shape != (self.num_envs,) or not mask.any():
+            raise InvalidRequest(
+                f"reset_mask has shape {mask.shape} and type {mask.dtype}; it must be {self.num_envs} booleans, of "
+                "which one or more are true"
+            )
+        return mask
+
+    def _begin(self, mask: Array) -> None:
+        self.world.reset(np.flatnonzero(mask))
+        self._actions[mask] = 0
+        self._done[mask] = False
+
+    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        """Apply actions (n, n_u); returns observations (n, k), rewards, terminated, truncated (n,), and infos.
+
+        A system that diverges is terminated, with the reward 0, and is marked in infos["diverged"].
+        """
+        actions = self._checked(actions)
+        ended = self._done.copy()
+        if self._mode == AutoresetMode.DISABLED and ended.any():
+            raise InvalidRequest(
+                f"environment {int(np.argmax(ended))} has ended; with AutoresetMode.DISABLED, call reset(options="
+                '{"reset_mask": ...}) first'
+            )
+        motion = self.world.step(actions * self._largest)
+        self._actions += 1
+        rewards = np.asarray(self.task.reward(motion, actions.T), dtype=float)
+        infos: dict[str, Any] = {}
+        lost = ~np.isfinite(motion.q.sum(axis=0) + motion.v.sum(axis=0))
+        terminated = self.task.fails(motion) | lost
+        truncated = (self._actions >= self._most) & ~terminated
+        if lost.any():
+            rewards = np.where(lost, 0.0, rewards)
+            infos |= {"diverged": lost}
+        if self._mode == AutoresetMode.NEXT_STEP and ended.any():
+            self._begin(ended)
+            rewards = np.where(ended, 0.0, rewards)
+            terminated, truncated = terminated & ~ended, truncated & ~ended
+            motion = self.world.systems.motion()
+        self._done = terminated | truncated
+        if self._mode == AutoresetMode.SAME_STEP and self._done.any():
+            done = self._done.copy()
+            infos |= {"final_obs": self._observed(motion), "_final_obs": done, "final_info": {}, "_final_info": done}
+            self._begin(done)
+            motion = self.world.systems.motion()
+        return self._observed(motion), rewards, terminated, truncated, infos
+
+    def _checked(self, actions: Any) -> Array:
+        values = np.asarray(actions, dtype=float)
+        shape = (self.num_envs, len(self._largest))
+        if not self._is_started:
+            raise InvalidRequest("step was called before reset; call reset first")
+        if values.shape != shape:
+            raise InvalidRequest(f"the actions have shape {values.shape}; for {self.task.robot!r} it must be {shape}")
+        if not np.isfinite(values).all():
+            place = np.argwhere(~np.isfinite(values))[0]
+            raise InvalidRequest(
+                f"action {int(place[1])} of environment {int(place[0])} is {values[tuple(place)]}; it must be finite"
+            )
+        clipped: Array = np.clip(values, -1.0, 1.0)
+        return clipped
+
+    def _observed(self, motion: Motion) -> Array:
+        found = np.asarray(self.task.observe(self.world.measured(motion)), dtype=float)
+        return np.ascontiguousarray(found.T)
+
+    def render(self) -> tuple[Array, ...] | None:
+        """Pictures (height, width, 3) of all environments; None without a render mode."""
+        if self.render_mode is None:
+            return None
+        if self._picture is None:
+            self._picture = Picture(self.world.system)
+        motion = self.world.systems.motion()
+        return tuple(self._picture.draw(motion.q[:, i], motion.time[i]) for i in range(self.num_envs))
+
+
+class Environment(gymnasium.Env[Any, Any]):
+    """One environment of a task: a VectorEnvironment of one system. Observations and actions are float64.
+
+    task  what the environment does; the other arguments are those of VectorEnvironment
+    """
+
+    metadata: dict[str, Any] = dict(VectorEnvironment.metadata)
+
+    def __init__(self, task: Task, *, render_mode: str | None = None, lanes: int = 2, **more: Any) -> None:
+        more |= {"render_mode": render_mode, "lanes": lanes}
+        self._vector = VectorEnvironment(task, 1, autoreset_mode=AutoresetMode.DISABLED, **more)
+        self.task, self.render_mode = self._vector.task, render_mode
+        self.metadata = {**type(self).metadata, "render_fps": self._vector.metadata["render_fps"]}
+        self.action_space = self._vector.single_action_space
+        self.observation_space = self._vector.single_observation_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """Start a new episode; returns the observation (k,) and an empty dict."""
+        super().reset(seed=seed)
+        observations, infos = self._vector.reset(seed=seed, options=options)
+        return observations[0], infos
+
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Apply an action (n_u,); returns the observation (k,), reward, terminated, truncated, and infos."""
+        found, rewards, terminated, truncated, infos = self._vector.step(np.asarray(action, dtype=float)[None])
+        infos = {name: bool(value[0]) for name, value in infos.items()}
+        return found[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), infos
+
+    def render(self) -> Array | None:
+        """Picture (height, width, 3) of the system; None without a render mode."""
+        pictures = self._vector.render()
+        return None if pictures is None else pictures[0]

@@ -1,0 +1,1 @@
+"""Tasks of the environments that armswing registers."""
