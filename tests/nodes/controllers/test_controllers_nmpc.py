@@ -1,0 +1,109 @@
+"""Predictive control: the rotary pendulum swings up, late and failed plans are counted, bad input is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from nodes.controllers.nmpc import Nmpc, NmpcParams
+from nodes.framework.messages import JointCommand, RobotState
+from nodes.framework.plan.files.file import load_plan
+from nodes.framework.plan.key_checks import PlanError, convert
+from nodes.framework.plan.launch_plan import Plan
+from nodes.node import Context
+from robots.registry import build
+from sim_core.simulation import Simulation
+from sim_core.system import assemble
+
+LAUNCH = "launch/rotary_pendulum_nmpc.toml"
+
+
+def params_of(file: str, **changes: Any) -> NmpcParams:
+    (node,) = [node for node in load_plan(file).nodes if node.name == "nmpc"]
+    return msgspec.convert({**node.params, **changes}, NmpcParams)
+
+
+def started(file: str = LAUNCH, **changes: Any) -> Nmpc:
+    plan = load_plan(file)
+    node = Nmpc()
+    params = params_of(file, **changes)
+    context = Context("nmpc", "robot", 1e-3, params, np.random.default_rng(0), plan=plan)
+    node.on_start(context)
+    return node
+
+
+def swing(node: Nmpc, seconds: float, delay_steps: int = 0) -> np.ndarray:
+    """Rows (t, arm, pendulum, torque) of the pendulum under the node's commands, which take effect with a delay."""
+    sim = Simulation(assemble(build("rotary_pendulum", coordinates="joint", start_deg=0.0)), step_s=1e-3)
+    waiting, rows = [0.0] * delay_steps, []
+    for k in range(round(seconds / 1e-3)):
+        q, v = sim.coordinates.tolist(), sim.velocities.tolist()
+        state = RobotState(name=["arm", "pendulum"], position=q, velocity=v, effort=[0.0, 0.0], timestamp=k * 1e-3)
+        ((_, command),) = node.on_message("state", state) or []
+        assert isinstance(command, JointCommand)
+        waiting.append(command.value[0])
+        sim.set_effort([waiting.pop(0)])
+        sim.step()
+        rows.append((k * 1e-3, *q, command.value[0]))
+    return np.array(rows)
+
+
+def stands_from(rows: np.ndarray) -> float:
+    """Time from which the pendulum is within 10 degrees of upright until the end; inf for never."""
+    away = np.abs(np.mod(rows[:, 2], 2 * np.pi) - np.pi) > np.radians(10.0)
+    return float(rows[np.flatnonzero(away)[-1], 0]) if not away[-1] else np.inf
+
+
+def test_the_pendulum_stands_within_a_second_at_its_torque_limit() -> None:
+    node = started()
+    rows = swing(node, 1.3)
+    assert stands_from(rows) <= 1.0
+    assert np.abs(rows[:, 3]).max() == pytest.approx(0.05, abs=1e-6)
+    assert node.counters["failed_plans"] == 0
+
+
+def test_the_state_is_predicted_over_a_known_delay() -> None:
+    assert stands_from(swing(started(delay_ms=20.0), 1.5, delay_steps=20)) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"position_weight": [1.0, 2.0, 3.0]}, "position_weight is"),
+        ({"velocity_weight": [-1.0]}, "velocity_weight is"),
+        ({"effort_weight": [1.0, 1.0]}, "effort_weight is"),
+        ({"position_limit": {"arm": [10.0, -10.0]}}, r"lower < upper"),
+        ({"position_limit": {"arn": [-10.0, 10.0]}}, "has no joint 'arn'"),
+        ({"position_limit": {"arm": [-10.0, 10.0]}, "waypoints": [[0.0, 20.0, 180.0]]}, "is outside its limits"),
+        ({"waypoints": [[0.0, 20.0]]}, "waypoint 1 is"),
+        ({"waypoints": [[1.0, 0.0, 0.0], [0.5, 0.0, 0.0]]}, "later than the one before"),
+        ({"turning": ["pendulam"]}, "has no joint 'pendulam'"),
+        ({"point": "tap"}, "has no point output 'tap'"),
+    ],
+)
+def test_parameters_that_cannot_work_are_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        Nmpc.check(params_of(LAUNCH, **changes), load_plan(LAUNCH))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_horizon_of_zero_stages_is_refused() -> None:
+    with pytest.raises(PlanError, match="key 'horizon' is 0, not at least 1"):
+        convert({"horizon": 0}, NmpcParams, "here")
+
+
+def test_spheres_without_a_point_are_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match="name it in the key 'point'"):
+        params_of(LAUNCH, spheres=[[0.0, 0.0, 0.0, 0.1]])
+
+
+def test_a_robot_in_absolute_coordinates_is_refused_in_one_line() -> None:
+    plan = load_plan(LAUNCH)
+    looped: Plan = msgspec.structs.replace(
+        plan, sim=msgspec.structs.replace(plan.sim, robot="four_bar_chain", parameters={})
+    )
+    with pytest.raises(ValueError, match="is not in joint coordinates"):
+        Nmpc.check(NmpcParams(), looped)
