@@ -10,10 +10,11 @@ from typing import Any
 import gymnasium
 
 from nodes.environments.environment import Environment, VectorEnvironment
+from nodes.environments.policy import PolicyNode
 from nodes.environments.task import Motion, Task
-from nodes.environments.tasks import rotary_pendulum
+from nodes.environments.tasks.rotary_pendulum import TASK as ROTARY_PENDULUM
 
-__all__ = ["Environment", "Motion", "Task", "VectorEnvironment", "register"]
+__all__ = ["ROTARY_PENDULUM", "Environment", "Motion", "PolicyNode", "Task", "VectorEnvironment", "register"]
 
 
 def register(name: str, task: Task) -> None:
@@ -25,4 +26,4 @@ def register(name: str, task: Task) -> None:
     gymnasium.register(name, **points, kwargs={"task": task})
 
 
-register("armswing/rotary_pendulum-v0", rotary_pendulum.TASK)
+register("armswing/rotary_pendulum-v0", ROTARY_PENDULUM)

@@ -11,10 +11,11 @@ from gymnasium.vector.utils import batch_space
 
 from nodes.environments.rendering import Picture
 from nodes.environments.task import Motion, Task
+from nodes.environments.wire import Procedure
 from nodes.environments.worlds import World
 from sim_core.errors import InvalidRequest
 
-BACKENDS = ("lanes", "simulation")
+BACKENDS = ("lanes", "simulation", "wire")
 Array = np.ndarray
 
 
@@ -26,9 +27,13 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
     autoreset_mode  AutoresetMode.NEXT_STEP, SAME_STEP or DISABLED. With DISABLED, `reset` with the option `reset_mask`
                     starts new episodes
     backend         "lanes": on vector lanes; "simulation": each environment is a Simulation, with the bytes of a launch
-                    in lockstep, and for robots with guards or beams
+                    in lockstep, and for robots with guards or beams; "wire": the robot of the live launch, see `Wire`
     render_mode     None, or "rgb_array": `render` returns one picture per environment
     lanes, threads  as of `LaneStates`
+    procedure       with backend="wire", function of a `client.Client` that brings the robot to the start of an
+                    episode. Without it, a reset is refused; no robot moves by itself. Episodes end as truncated, with
+                    infos["late"], when a state arrives too late; the actuators then go into their safe mode
+    domain          with backend="wire", domain of the launch
     overrides       other values for fields of the task, such as duration_s=5.0
 
     Environment i draws all its random numbers from the seed `seed + i`, where `seed` is the argument of `reset`.
@@ -46,6 +51,8 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
         lanes: int = 16,
         threads: int = 1,
+        procedure: Procedure | None = None,
+        domain: int | None = None,
         **overrides: Any,
     ) -> None:
         self.task = task = task.changed(overrides)
@@ -59,7 +66,8 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
         self._mode = AutoresetMode(autoreset_mode)
         fps = round(1.0 / (task.steps * task.step_s))
         self.metadata = {**type(self).metadata, "render_fps": fps, "autoreset_mode": self._mode}
-        self.world = World(task, num_envs, backend, min(lanes, 32), threads)
+        more = {"lanes": lanes, "threads": threads, "procedure": procedure, "domain": domain}
+        self.world = World(task, num_envs, backend, **more)
         self._largest = task.largest_of(self.world.mechanism)
         self._most = task.actions_per_episode
         self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, self._largest.shape, np.float64)
@@ -131,10 +139,13 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
         infos: dict[str, Any] = {}
         lost = ~np.isfinite(motion.q.sum(axis=0) + motion.v.sum(axis=0))
         terminated = self.task.fails(motion) | lost
-        truncated = (self._actions >= self._most) & ~terminated
+        late = self.world.systems.late
+        truncated = ((self._actions >= self._most) | late) & ~terminated
         if lost.any():
             rewards = np.where(lost, 0.0, rewards)
             infos |= {"diverged": lost}
+        if late.any():
+            infos |= {"late": late.copy()}
         if self._mode == AutoresetMode.NEXT_STEP and ended.any():
             self._begin(ended)
             rewards = np.where(ended, 0.0, rewards)

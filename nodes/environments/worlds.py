@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nodes.environments.task import COMMAND, STATE, Motion, Task
+from nodes.environments.wire import Wire
 from nodes.framework.simulation.lockstep import SERVER
 from sim_core.batch import LaneStates
 from sim_core.batch.delays import DelayLine
@@ -21,7 +22,12 @@ Array = np.ndarray
 
 
 class Systems(Protocol):
-    """n systems that are stepped together."""
+    """n systems that are stepped together.
+
+    late  (n,) mask of the systems whose last step did not end in time
+    """
+
+    late: Array
 
     def motion(self) -> Motion:
         """The present states."""
@@ -42,6 +48,7 @@ class Lanes:
         self._places = {name: place for place, name in enumerate(system.parameter_names)}
         self._default = system.default_parameters()
         self.step = self.states.step
+        self.late = np.zeros(n, dtype=bool)
 
     def motion(self) -> Motion:
         """The present states."""
@@ -64,7 +71,7 @@ class Simulations:
         if task.modes:
             raise InvalidRequest("backend='simulation' has no servo modes; use backend='lanes'")
         self._simulations = [Simulation(system, step_s=task.step_s, **kind) for _ in range(n)]
-        self._lost = np.zeros(n, dtype=bool)
+        self._lost, self.late = np.zeros((2, n), dtype=bool)
 
     def motion(self) -> Motion:
         """The present states."""
@@ -96,19 +103,28 @@ class Simulations:
                 self._lost[place] = True
 
 
+def systems_of(task: Task, system: System, n: int, backend: str, **more: Any) -> Systems:
+    """The systems of a backend: "lanes" with lanes and threads, "simulation", or "wire" with procedure and domain."""
+    if backend == "lanes":
+        return Lanes(task, system, n, more["lanes"], more["threads"])
+    if backend == "simulation":
+        return Simulations(task, system, n)
+    if n != 1:
+        raise InvalidRequest(f"num_envs is {n}; with backend='wire' it must be 1")
+    return Wire(task, system.mechanism, more["procedure"], more["domain"])
+
+
 class World:
     """Systems with their random starts and parameters, delays and noise.
 
     The random numbers of a system depend on its own seed only.
     """
 
-    def __init__(self, task: Task, n: int, backend: str, lanes: int, threads: int) -> None:
+    def __init__(self, task: Task, n: int, backend: str, **more: Any) -> None:
         self.task, self.n = task, n
         self.mechanism = task.mechanism
         self.system = assemble(self.mechanism)
-        self.systems: Systems = (
-            Lanes(task, self.system, n, lanes, threads) if backend == "lanes" else Simulations(task, self.system, n)
-        )
+        self.systems = systems_of(task, self.system, n, backend, **more)
         names = list(self.system.coordinate_names)
         links = task.links_of(names)
         times = {"sent_s": task.step_s, "read_s": task.steps * task.step_s}

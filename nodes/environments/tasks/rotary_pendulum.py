@@ -21,7 +21,7 @@ def reward(motion: Motion, actions: Array) -> Array:
     """1 upright at rest with the arm at 0, less for every deviation and effort: (n,)."""
     arm, pendulum = motion.q
     upright = 0.5 - 0.5 * np.cos(pendulum)
-    cost = 0.02 * arm**2 + 1e-3 * motion.v[0] ** 2 + 1e-3 * motion.v[1] ** 2 * upright + 0.01 * actions[0] ** 2
+    cost = 0.02 * arm**2 + 1e-3 * motion.v[0] ** 2 + 4e-3 * motion.v[1] ** 2 * upright**2 + 0.01 * actions[0] ** 2
     return np.asarray(upright - cost)
 
 
