@@ -16,8 +16,9 @@ from sim_core.compiled_system import CompiledSystem
 from sim_core.errors import InvalidMechanism, InvalidRequest, StartWarning
 from sim_core.mechanism.checks.angles import implausible_angles
 from sim_core.mechanism.checks.inertias import singular_mass
-from sim_core.mechanism.constraints import BeamContact
+from sim_core.mechanism.constraints import BeamContact, Rolling, Touching
 from sim_core.mechanism.quantities import Vector3, value_of
+from sim_core.mechanism.rolling import OnPlane, lowest_points
 from sim_core.mobility import effective_masses
 from sim_core.start import ROUNDING, exceeds_rounding, start_line, violated_at
 
@@ -25,6 +26,7 @@ ITERATIONS = 100
 HALVINGS = 30
 RANK = 1e-10  # share of the largest singular value of J in the mass metric: rows below it are redundant
 APART = 1e-12  # m: below it, the line between the ends of a spring has no direction
+STANDS = 1e-6  # characteristic lengths: a wheel at most this high above its plane stands on it
 THROWN = 0.5  # m/s: a contact whose stored energy is that of a higher speed starts too deep
 SHOWN = 4  # pairs of bodies named in the warning about contacts that start too deep
 
@@ -52,6 +54,7 @@ def checked_start(
     _check_mass(system, q, v, p)
     if assemble_start:
         q, v = consistent_start(system, q, v, p)
+    _check_wheels(system, q, p, share)
     rows = system.constraint_modes[0]
     phi, phidot = system.residual(0.0, q, v, p, u=system.start_inputs)
     if violated := violated_at(mechanism, rows.row_names, phi, phidot):
@@ -185,6 +188,35 @@ def _check_contacts(system: CompiledSystem, q: np.ndarray, p: np.ndarray) -> Non
                 f"mechanism {mechanism.name!r}: contact {contact.name!r} starts at {along:.6g} m along beam "
                 f"{beam.name!r}, which is {beam.length:g} m long; it must start between the beam's ends"
             )
+
+
+def _check_wheels(system: CompiledSystem, q: np.ndarray, p: np.ndarray, share: float) -> None:
+    """Raise InvalidMechanism if a wheel that rolls is above or below its plane, or lies flat, at q.
+
+    share  permitted height as a share of the characteristic length; without a Touching, nothing would correct a height,
+           and the share is 1e-6
+    """
+    mechanism = system.mechanism
+    wheels = [c for c in mechanism.constraints if isinstance(c, OnPlane)]
+    if not wheels or mechanism.open_start:
+        return
+    held = mechanism.constraint_modes[mechanism.start_constraint_mode].constraints
+    touching = {(c.body, c.center, c.other) for c in wheels if isinstance(c, Touching)}
+    heights = lowest_points(
+        wheels, [body.name for body in mechanism.bodies], *system.poses(0.0, q, np.zeros_like(q), p)
+    )
+    for wheel, height in zip(wheels, heights, strict=True):
+        free = isinstance(wheel, Rolling) and (wheel.body, wheel.center, wheel.other) not in touching
+        most = (STANDS if free else share) * mechanism.characteristic_length
+        if abs(height) <= most or not (held is None or wheel.name in held):
+            continue
+        where = f"mechanism {mechanism.name!r}: wheel {wheel.name!r} of {wheel.body!r}"
+        if math.isnan(height):
+            raise InvalidMechanism(f"{where} lies flat at the start: its axis is along the normal; tilt it")
+        raise InvalidMechanism(
+            f"{where} is {abs(height):.3g} m {'above' if height > 0.0 else 'below'} its plane at the start, but must "
+            "touch it; change the start, center, radius or other_point"
+        )
 
 
 def _deep_contacts(system: CompiledSystem, q: np.ndarray, p: np.ndarray) -> str:

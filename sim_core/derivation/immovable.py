@@ -16,7 +16,7 @@ from sim_core.derivation.constraints import all_constraints
 from sim_core.derivation.symbols import Frames, Motion, Symbols
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.checks.inertias import singular_mass
-from sim_core.mechanism.constraints import BeamContact, Constraint
+from sim_core.mechanism.constraints import BeamContact, Constraint, Rolling
 from sim_core.mechanism.description import Mechanism, PrescribedMotion
 from sim_core.mechanism.guards import Crossing, Guard, Pushed
 from sim_core.mechanism.outputs import ForceOutput, ReactionOutput
@@ -95,6 +95,11 @@ def judged_rows(mechanism: Mechanism, rows: Sequence[RestingRow]) -> ImmovableRo
             raise InvalidMechanism(
                 f"{owner}: constraint {constraint.name!r} prescribes the motion of {what}, which no coordinate moves; "
                 "choose another joint, point or axis"
+            )
+        if row.rests and isinstance(constraint, Rolling):
+            raise InvalidMechanism(
+                f"{owner}: constraint {constraint.name!r} blocks a slip that the joints of {constraint.body!r} block "
+                "already, so that its force is unknown; free the joints, or give `rollers` for a single free row"
             )
         if not row.rests or constraint.is_nonholonomic or not _held(mechanism, constraint.name):
             continue

@@ -18,6 +18,7 @@ from sim_core.derivation.forces.applied import AppliedForces
 from sim_core.derivation.forces.springs import spring_energy, spring_lengths
 from sim_core.derivation.solving.solutions import Solution
 from sim_core.derivation.symbols import Frame, Frames, Motion, Symbols
+from sim_core.mechanism.constraints import Rolling
 from sim_core.mechanism.description import Constraint, Mechanism, PrescribedMotion
 from sim_core.mechanism.inertias import carried_by
 from sim_core.mechanism.joints import Quaternion
@@ -114,7 +115,7 @@ class Sensors:
         row = 0
         for constraint in sorted(all_constraints(self._mechanism), key=lambda each: each.is_nonholonomic):
             rows = ca.vertsplit(constraint.rows(frames, symbols))
-            displaced = ca.vertsplit(_displaced_rows(constraint, moved, symbols))
+            displaced = ca.vertsplit(_displaced_rows(constraint, frames, moved, symbols))
             variables = symbols.v if constraint.is_nonholonomic else symbols.q
             for here, there in zip(rows, displaced, strict=True):
                 if ca.jacobian(here, variables).nnz() == 0:
@@ -127,20 +128,22 @@ class Sensors:
         return ca.densify(ca.substitute(forces, small, ca.SX.zeros(6)))
 
 
-def _displaced_rows(constraint: Constraint, frames: Frames, symbols: Symbols) -> ca.SX:
+def _displaced_rows(constraint: Constraint, frames: Frames, moved: Frames, symbols: Symbols) -> ca.SX:
     """Constraint functions Phi of a constraint, evaluated for slightly displaced bodies.
 
     The derivative of Phi with respect to the displacement gives the virtual work of the constraint. For a
     PrescribedMotion of a point, Phi is replaced by the position of the point along the axis. For a PrescribedMotion of
-    a joint, Phi is replaced by 0.
+    a joint, Phi is replaced by 0. For a Rolling, Phi is replaced by the displacement of the contact point.
 
-    frames  frames of the displaced bodies
+    frames  frames of the bodies; moved: of the displaced bodies
     """
     if isinstance(constraint, PrescribedMotion):
         if constraint.joint:
             return ca.SX(1, 1)
-        return ca.dot(ca.DM(constraint.axis), frames[constraint.body].point(constraint.point))
-    return constraint.rows(frames, symbols)
+        return ca.dot(ca.DM(constraint.axis), moved[constraint.body].point(constraint.point))
+    if isinstance(constraint, Rolling):
+        return constraint.displaced(frames, moved)
+    return constraint.rows(moved, symbols)
 
 
 def _displaced(frames: Frames, carried: tuple[str, ...], at: ca.SX, small: ca.SX) -> Frames:

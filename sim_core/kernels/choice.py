@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim_core.errors import InvalidRequest
-from sim_core.mechanism.constraints import JointRelation, PrescribedMotion
+from sim_core.mechanism.constraints import JointRelation, PrescribedMotion, Rolling, Touching
 from sim_core.mechanism.description import GROUND, JointOutput, Mechanism, PointOutput
 from sim_core.mechanism.outputs import (
     AccelerometerOutput,
@@ -20,6 +20,7 @@ OUTPUTS = (
     *(JointOutput, PointOutput, VelocityOutput, GyroscopeOutput, SurfaceForceOutput),
     *(ForceOutput, ReactionOutput, HoldingOutput, AccelerometerOutput, ForceTorqueOutput),
 )
+UNROLLED_ROWS = (PrescribedMotion, Rolling, Touching)
 PER_LINK = 930  # operations per link of rolled kernels, for the accelerations
 # operations of unrolled kernels per link, per link between a link and the ground, and per square of their number; of
 # chains of 5 to 40 links and of binary trees of 31 and 63 links, within 10 %
@@ -38,7 +39,7 @@ def obstacles(mechanism: Mechanism) -> list[str]:
         if found := _obstacles_of_bodies(mechanism):
             return found
     found = ["beams"] if mechanism.beams else []
-    found += {type(each).__name__: None for each in mechanism.constraints if isinstance(each, PrescribedMotion)}
+    found += {type(each).__name__: None for each in mechanism.constraints if isinstance(each, UNROLLED_ROWS)}
     others = {type(output).__name__: None for output in mechanism.outputs if not isinstance(output, OUTPUTS)}
     loads = [output.joint for output in mechanism.outputs if isinstance(output, ForceTorqueOutput)]
     fixed = [f"a ForceTorqueOutput of the fixed joint {name!r}" for name in loads if mechanism.joint(name).is_fixed]

@@ -12,8 +12,10 @@ from sim_core.mechanism.constraints import Distance as Distance
 from sim_core.mechanism.constraints import JointRelation as JointRelation
 from sim_core.mechanism.constraints import Perpendicular as Perpendicular
 from sim_core.mechanism.constraints import PrescribedMotion as PrescribedMotion
+from sim_core.mechanism.constraints import Rolling as Rolling
 from sim_core.mechanism.constraints import Slider as Slider
 from sim_core.mechanism.constraints import SpinRelation as SpinRelation
+from sim_core.mechanism.constraints import Touching as Touching
 from sim_core.mechanism.constraints import UnitNorm as UnitNorm
 from sim_core.mechanism.contacts import SphereContact as SphereContact
 from sim_core.mechanism.contacts import box_contacts as box_contacts

@@ -75,6 +75,7 @@ class DeflectionOutput(Frozen):
 class ContactForceOutput(Frozen):
     """Output `name`: force (N) with which the body of a BeamContact pushes on the beam, along the beam's `direction`.
 
+    For a Touching, the force (N) of the plane on the wheel, along the plane's `normal`.
     This is the contact's Lagrange multiplier. Forces due to the constraint stabilization are not included.
     """
 

@@ -12,6 +12,8 @@ from sim_core.mechanism.chains import ChainContact as ChainContact
 from sim_core.mechanism.constraint_base import ConstraintBase, Expression, Frames
 from sim_core.mechanism.joints import X, Y, Z
 from sim_core.mechanism.quantities import NotNegative, Number, Positive, Vector3
+from sim_core.mechanism.rolling import Rolling as Rolling
+from sim_core.mechanism.rolling import Touching as Touching
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,4 +263,6 @@ Constraint = (
     | PrescribedMotion
     | BeamContact
     | ChainContact
+    | Touching
+    | Rolling
 )

@@ -17,7 +17,7 @@ from nodes.framework.messages import (
     Shape,
     SpringDescription,
 )
-from sim_core.mechanism import JointRelation
+from sim_core.mechanism import GROUND, JointRelation, Touching
 from sim_core.mechanism.beams import ContactForceOutput, DeflectionOutput
 from sim_core.mechanism.constraints import BeamContact
 from sim_core.mechanism.outputs import (
@@ -174,10 +174,23 @@ def _contact_forces(mechanism: Any) -> list[ForceDescription]:
     """
     beams = {beam.name: beam for beam in mechanism.beams}
     contacts = {c.name: c for c in mechanism.constraints if isinstance(c, BeamContact)}
+    wheels = {c.name: c for c in mechanism.constraints if isinstance(c, Touching)}
     spheres = {contact.name: contact for contact in mechanism.contacts}
     found = []
     for output in mechanism.outputs:
-        if isinstance(output, ContactForceOutput):
+        if isinstance(output, ContactForceOutput) and output.contact in wheels:
+            wheel = wheels[output.contact]
+            if wheel.other == GROUND:
+                found.append(
+                    ForceDescription(
+                        name=output.name,
+                        body=wheel.body,
+                        point=_numbers(wheel.center),
+                        outputs=[output.name],
+                        axes=_numbers(wheel.normal),
+                    )
+                )
+        elif isinstance(output, ContactForceOutput):
             contact = contacts[output.contact]
             against = [-float(component) for component in beams[contact.beam].direction]
             found.append(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from sim_core.errors import InvalidMechanism, UnknownName
-from sim_core.mechanism.constraints import JointRelation, PrescribedMotion, SpinRelation
+from sim_core.mechanism.constraints import JointRelation, PrescribedMotion, Rolling, SpinRelation
 from sim_core.mechanism.custom_forces import explained, has_nan
-from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.description import GROUND, Mechanism
+from sim_core.mechanism.rolling import OnPlane
 
 
 def check_constraints(mechanism: Mechanism, owner: str) -> None:
@@ -18,6 +19,21 @@ def check_constraints(mechanism: Mechanism, owner: str) -> None:
             _check_motion(constraint, mechanism, where)
         elif isinstance(constraint, SpinRelation) and not constraint.terms:
             raise InvalidMechanism(f"{where} has no terms; give at least one")
+        elif isinstance(constraint, OnPlane):
+            _check_wheel(constraint, where)
+
+
+def _check_wheel(wheel: OnPlane, where: str) -> None:
+    if wheel.body in (wheel.other, GROUND):
+        raise InvalidMechanism(
+            f"{where}: the wheel is on body {wheel.body!r} and the plane on {wheel.other!r}; the wheel needs a body of "
+            "its own that can move"
+        )
+    if isinstance(wheel, Rolling) and wheel.rollers is not None and wheel.axis is None:
+        raise InvalidMechanism(
+            f"{where}: rollers is {wheel.rollers:g} rad, but the constraint has no axis, as for a sphere; give the "
+            "wheel's axis, or rollers=None"
+        )
 
 
 def _check_relation(relation: JointRelation, mechanism: Mechanism, where: str) -> None:

@@ -88,7 +88,7 @@ def _between(constraint: Any) -> str:
     if isinstance(constraint, PrescribedMotion):
         given = f"velocity {constraint.input!r}" if constraint.input else "a function of time"
         return f"{constraint.joint or constraint.body} follows {given}"
-    ends = [getattr(constraint, key) for key in ("body", "body_a", "body_b") if hasattr(constraint, key)]
+    ends = [getattr(constraint, key) for key in ("body", "body_a", "body_b", "other") if hasattr(constraint, key)]
     return ", ".join(ends if len(ends) > 1 else [*ends, "ground"])
 
 

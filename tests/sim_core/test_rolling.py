@@ -1,0 +1,377 @@
+"""Wheels, disks, spheres and skates that roll on a plane, against equations of motion without multipliers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from sim_core.errors import InvalidMechanism, UnknownName
+from sim_core.mechanism import (
+    Body,
+    Joint,
+    JointSpring,
+    Mechanism,
+    PrescribedMotion,
+    Rolling,
+    Touching,
+    Y,
+    with_reactions,
+)
+from sim_core.mechanism.beams import ContactForceOutput
+from sim_core.simulation import Simulation
+from sim_core.spatial import rotation_about, rotation_from_quaternion
+from sim_core.system import assemble
+
+G, UP = 9.81, np.array([0.0, 0.0, 1.0])
+STEP, NEAR = 1e-4, 1e-8
+Rates = Callable[[float, np.ndarray], np.ndarray]
+
+
+def solved(rates: Rates, start: list[float] | np.ndarray, end: float) -> np.ndarray:
+    """State after `end` seconds by scipy, at a tolerance of 1e-12."""
+    found = solve_ivp(rates, (0.0, end), start, method="DOP853", rtol=1e-12, atol=1e-13)
+    assert found.success
+    return np.asarray(found.y[:, -1])
+
+
+def advanced(mechanism: Mechanism, end: float, step_s: float = STEP, **methods: str) -> Simulation:
+    simulation = Simulation(assemble(mechanism), step_s=step_s, **methods)  # type: ignore[arg-type]
+    simulation.advance(end)
+    return simulation
+
+
+# -- disk -------------------------------------------------------------------------------------------------------------
+
+RADIUS, MASS = 0.1, 0.5
+ACROSS, AXIAL = MASS * RADIUS**2 / 4, MASS * RADIUS**2 / 2
+
+
+def disk(lean: float, spin: tuple[float, float, float], height: float = 0.0, **changes: object) -> Mechanism:
+    """A thin disk with the axle y, which leans about x and has the angular velocity `spin` in its own axes."""
+    quaternion = (math.cos(lean / 2), math.sin(lean / 2), 0.0, 0.0)
+    R = rotation_from_quaternion(np.array(quaternion))
+    up = RADIUS * R[:, 2]
+    rim = {"body": "disk", "axis": Y, "radius": RADIUS}
+    fields: dict[str, object] = {
+        "coordinates": "joint",
+        "bodies": (Body(name="disk", mass=MASS, inertia=(ACROSS, AXIAL, ACROSS, 0.0, 0.0, 0.0)),),
+        "joints": (Joint(name="base", kind="free", child="disk", quaternion=quaternion),),
+        "constraints": (Touching(name="floor", **rim), Rolling(name="rim", **rim)),
+        "outputs": (ContactForceOutput(name="load", contact="floor"),),
+        "initial_q": (*(up + height * UP), 0.0, 0.0, 0.0),
+        "initial_v": (*np.cross(R @ spin, up), *spin),
+    }
+    return Mechanism(name="disk", **fields | changes)  # type: ignore[arg-type]
+
+
+def disk_rates(_: float, state: np.ndarray) -> np.ndarray:
+    """Euler's equation about the contact point: I dw + w x I w = -r x m (dw x r + w x dr/dt + g)."""
+    q, w = state[:4], state[4:7]
+    R = rotation_from_quaternion(q / np.linalg.norm(q))
+    axle = R[:, 1]
+    across = np.cross(axle, UP)
+    size = np.linalg.norm(across)
+    turning = np.cross(w, axle)
+    along, change = across / size, np.cross(turning, UP)
+    change = (change - across / size * (across @ change) / size) / size
+    r = RADIUS * np.cross(along, axle)
+    r_rate = RADIUS * (np.cross(change, axle) + np.cross(along, turning))
+    inertia = R @ np.diag([ACROSS, AXIAL, ACROSS]) @ R.T
+    skew = np.array([[0.0, -r[2], r[1]], [r[2], 0.0, -r[0]], [-r[1], r[0], 0.0]])
+    moment = -np.cross(w, inertia @ w) - MASS * np.cross(r, np.cross(w, r_rate) + G * UP)
+    dw = np.linalg.solve(inertia - MASS * skew @ skew, moment)
+    dq = 0.5 * np.array([-w @ q[1:], *(q[0] * w + np.cross(w, q[1:]))])
+    return np.concatenate([dq, dw, np.cross(w, r)])
+
+
+def disk_after(lean: float, spin: tuple[float, float, float], end: float) -> tuple[np.ndarray, np.ndarray]:
+    """Centre (3,) and orientation (3, 3) of the disk after `end` seconds."""
+    q = np.array([math.cos(lean / 2), math.sin(lean / 2), 0.0, 0.0])
+    R = rotation_from_quaternion(q)
+    found = solved(disk_rates, np.concatenate([q, R @ spin, RADIUS * R[:, 2]]), end)
+    return found[7:], rotation_from_quaternion(found[:4])
+
+
+def error_of_disk(step_s: float, expected: tuple[np.ndarray, np.ndarray], **methods: str) -> float:
+    p, quaternion = advanced(disk(*WOBBLING), 1.0, step_s, **methods).poses()
+    errors = p[0] - expected[0], rotation_from_quaternion(quaternion[0]) - expected[1]
+    return max(float(np.abs(error).max()) for error in errors)
+
+
+WOBBLING = 0.3, (0.2, 8.0, 1.5)
+
+
+@pytest.fixture(scope="module")
+def wobbled() -> tuple[np.ndarray, np.ndarray]:
+    return disk_after(*WOBBLING, 1.0)
+
+
+def test_a_disk_wobbles_as_eulers_equation_says(wobbled: tuple[np.ndarray, np.ndarray]) -> None:
+    assert error_of_disk(STEP, wobbled) < NEAR
+
+
+@pytest.mark.parametrize(("stepper", "order", "step_s"), [("rk4", 4, 4e-3), ("semi_implicit", 1, 1e-4)])
+def test_a_rolling_disk_keeps_the_order_of_the_stepper(
+    stepper: str, order: int, step_s: float, wobbled: tuple[np.ndarray, np.ndarray]
+) -> None:
+    coarse, fine = (error_of_disk(h, wobbled, stepper=stepper) for h in (step_s, step_s / 2))
+    assert math.log2(coarse / fine) == pytest.approx(order, abs=0.3)
+
+
+def steady_spin(lean: float, turn: float) -> float:
+    """Angular velocity along its axle of a disk that leans and turns about the vertical at a constant rate.
+
+    The momentum about the contact point turns as fast as the moment of the weight asks.
+    """
+    c, s = math.cos(lean), math.sin(lean)
+    return (ACROSS * turn**2 * s * c - MASS * G * RADIUS * s) / ((AXIAL + MASS * RADIUS**2) * turn * c)
+
+
+@pytest.mark.parametrize(("lean", "turn"), [(0.1, -1.0), (0.5, -3.0), (-0.4, 2.0)])
+def test_a_disk_rolls_on_a_steady_circle(lean: float, turn: float) -> None:
+    w = (0.0, steady_spin(lean, turn), turn * math.cos(lean))
+    simulation = advanced(disk(lean, w), 5.0, 1e-3)
+    p, quaternion = simulation.poses()
+    R = rotation_from_quaternion(quaternion[0])
+    assert R[2, 1] == pytest.approx(math.sin(lean), abs=1e-9)
+    assert p[0, 2] == pytest.approx(RADIUS * math.cos(lean), abs=1e-9)
+    assert simulation.outputs()["load"] == pytest.approx(MASS * G, rel=1e-6)
+
+
+def test_a_disk_keeps_its_energy_and_does_not_slip_for_a_minute() -> None:
+    simulation = Simulation(assemble(disk(*WOBBLING)))
+    energy = simulation.energy()
+    simulation.advance(60.0)
+    assert simulation.energy() == pytest.approx(energy, rel=1e-6)
+    assert simulation.peak_violation()[1] < 1e-9
+
+
+# -- sleigh -----------------------------------------------------------------------------------------------------------
+
+
+def test_chaplygins_sleigh_turns_as_its_two_equations_say() -> None:
+    mass, inertia, ahead = 1.3, 0.2, 0.25
+    sleigh = Mechanism(
+        name="sleigh",
+        coordinates="joint",
+        bodies=(Body(name="sleigh", mass=mass, inertia=(0.1, 0.1, inertia, 0, 0, 0), center_of_mass=(ahead, 0, 0)),),
+        joints=(Joint(name="base", kind="planar", child="sleigh"),),
+        constraints=(Rolling(name="blade", body="sleigh", axis=Y, rollers=math.pi / 2),),
+        initial_q=(0.0, 0.0, 0.0),
+        initial_v=(-0.5, 0.0, 1.5),
+    )
+
+    def rates(_: float, state: np.ndarray) -> np.ndarray:
+        _, _, theta, u, w = state
+        turn = -mass * ahead * u * w / (inertia + mass * ahead**2)
+        return np.array([u * math.cos(theta), u * math.sin(theta), w, ahead * w**2, turn])
+
+    expected = solved(rates, [0.0, 0.0, 0.0, -0.5, 1.5], 5.0)
+    simulation = advanced(sleigh, 5.0)
+    np.testing.assert_allclose(simulation.coordinates, expected[:3], atol=NEAR)
+    assert simulation.peak_violation()[1] < 1e-9
+
+
+# -- snakeboard -------------------------------------------------------------------------------------------------------
+
+BOARD, ROTOR, AXLE = (2.0, 0.1, 0.25), (0.3, 0.06), (0.1, 0.004)  # mass and inertia; the board's half length too
+REST, STIFFNESS = (0.0, 0.5, -0.45), (0.5, 0.08, 0.1)  # of the springs of rotor, front and rear axle
+TURNED, SPUN = (0.8, 0.1, -0.2), (0.0, 0.3, 0.1)
+
+
+def snakeboard() -> Mechanism:
+    half = BOARD[2]
+    parts = {"rotor": (ROTOR, 0.0), "front": (AXLE, half), "rear": (AXLE, -half)}
+    bodies = [Body(name="board", mass=BOARD[0], inertia=(0.1, 0.1, BOARD[1], 0, 0, 0))]
+    joints = [Joint(name="base", kind="planar", child="board")]
+    for (name, ((mass, inertia), at)), rest, k in zip(parts.items(), REST, STIFFNESS, strict=True):
+        bodies.append(Body(name=name, mass=mass, inertia=(inertia, inertia, inertia, 0, 0, 0)))
+        spring = JointSpring(stiffness=k, rest=rest)
+        joints.append(Joint(name=name, parent="board", child=name, parent_point=(at, 0.0, 0.0), spring=spring))
+    blades = [Rolling(name=f"{end}_wheels", body=end, axis=Y, rollers=math.pi / 2) for end in ("front", "rear")]
+    push = snakeboard_push(np.array(TURNED[1:]))
+    return Mechanism(
+        name="snakeboard",
+        coordinates="joint",
+        bodies=tuple(bodies),
+        joints=tuple(joints),
+        constraints=tuple(blades),
+        initial_q=(0.0, 0.0, 0.0, *TURNED),
+        initial_v=(*(0.4 * push), *SPUN),
+    )
+
+
+def snakeboard_push(phi: np.ndarray) -> np.ndarray:
+    """The board's twist that both axles at the angles phi (2,) permit, in its own axes: x, y, rotation."""
+    half = BOARD[2]
+    front, rear = ([-math.sin(a), math.cos(a), sign * half * math.cos(a)] for a, sign in zip(phi, (1, -1), strict=True))
+    return np.cross(front, rear)
+
+
+def snakeboard_rates(_: float, state: np.ndarray) -> np.ndarray:
+    """Equations projected on the four motions that the blades permit: S' M (S dz + dS/dt z) = S' f."""
+    q, z = state[:6], state[6:]
+    theta, phi, half = q[2], q[4:], BOARD[2]
+    mass = BOARD[0] + ROTOR[0] + 2 * AXLE[0]
+    M = np.diag([mass, mass, BOARD[1] + ROTOR[1] + 2 * AXLE[1] + 2 * AXLE[0] * half**2, ROTOR[1], AXLE[1], AXLE[1]])
+    M[2, 3:] = M[3:, 2] = np.diag(M)[3:]
+
+    turned = rotation_about((0.0, 0.0, 1.0), theta)
+    push, S, change = snakeboard_push(phi), np.zeros((6, 4)), np.zeros((6, 4))
+    S[:3, 0], S[3:, 1:] = turned @ push, np.eye(3)
+    v = S @ z
+    (a, b), (a_rate, b_rate) = phi, v[4:]
+    front, rear = ([-math.sin(x), math.cos(x), sign * half * math.cos(x)] for x, sign in ((a, 1), (b, -1)))
+    front_rate = a_rate * np.array([-math.cos(a), -math.sin(a), -half * math.sin(a)])
+    rear_rate = b_rate * np.array([-math.cos(b), -math.sin(b), half * math.sin(b)])
+    push_rate = np.cross(front_rate, rear) + np.cross(front, rear_rate)
+    change[:3, 0] = turned @ (push_rate + v[2] * np.cross(UP, push))
+    f = np.concatenate([np.zeros(3), -np.array(STIFFNESS) * (q[3:] - REST)])
+    return np.concatenate([v, np.linalg.solve(S.T @ M @ S, S.T @ (f - M @ change @ z))])
+
+
+def test_a_snakeboard_moves_as_the_projected_equations_say() -> None:
+    expected = solved(snakeboard_rates, [0.0, 0.0, 0.0, *TURNED, 0.4, *SPUN], 3.0)
+    simulation = advanced(snakeboard(), 3.0)
+    np.testing.assert_allclose(simulation.coordinates, expected[:6], atol=NEAR)
+    assert simulation.peak_violation()[1] < 1e-9
+
+
+# -- ball on a turntable ----------------------------------------------------------------------------------------------
+
+
+def test_a_ball_on_a_turntable_goes_round_at_two_sevenths_of_its_rate() -> None:
+    radius, mass, rate, start, speed = 0.05, 0.2, 4.0, 0.3, np.array([0.1, 0.35, 0.0])
+    inertia = 0.4 * mass * radius**2
+    at = {"body": "ball", "radius": radius, "other": "table"}
+    spin = np.cross(UP, speed - rate * np.cross(UP, [start, 0.0, 0.0])) / radius
+    turntable = Mechanism(
+        name="turntable",
+        coordinates="joint",
+        bodies=(
+            Body(name="table", mass=1.0, inertia=(0.1, 0.1, 0.1, 0, 0, 0)),
+            Body(name="ball", mass=mass, inertia=(inertia, inertia, inertia, 0, 0, 0)),
+        ),
+        joints=(Joint(name="pivot", child="table"), Joint(name="ball", kind="free", child="ball")),
+        constraints=(
+            PrescribedMotion(name="motor", joint="pivot", motion=lambda t: rate * t),
+            Touching(name="surface", **at),
+            Rolling(name="grip", **at),
+        ),
+        initial_q=(0.0, start, 0.0, radius, 0.0, 0.0, 0.0),
+        initial_v=(rate, *speed, *spin),
+    )
+    simulation = advanced(turntable, 3.0)
+    slow = 2.0 / 7.0 * rate
+    c, s = math.cos(3.0 * slow), math.sin(3.0 * slow)
+    expected = np.array([s * speed[0] - (1 - c) * speed[1], (1 - c) * speed[0] + s * speed[1], 0.0]) / slow
+    np.testing.assert_allclose(simulation.poses()[0][1], [expected[0] + start, expected[1], radius], atol=NEAR)
+    assert simulation.peak_violation()[1] < 1e-9
+
+
+# -- mecanum ----------------------------------------------------------------------------------------------------------
+
+ROLLERS = {"front_left": -1, "front_right": 1, "rear_left": 1, "rear_right": -1}
+PLACES = {"front_left": (1, 1), "front_right": (1, -1), "rear_left": (-1, 1), "rear_right": (-1, -1)}
+LOADS, DAMPING = (0.3, 0.1, -0.05, 0.2), 0.02
+WHEEL, BASE = (0.4, 0.08, 4e-4, 8e-4), (6.0, 0.3)  # mass, radius, inertia across and along the axle; mass, inertia
+
+
+def mecanum(wheels: dict[str, int] = ROLLERS, kind: str = "planar", height: float = 0.0) -> Mechanism:
+    """A base on four wheels with the axles y, whose rollers' axes make 45 degrees with the wheels."""
+    mass, radius, across, along = WHEEL
+    bodies = [Body(name="base", mass=BASE[0], inertia=(0.2, 0.2, BASE[1], 0, 0, 0))]
+    joints = [Joint(name="base", kind=kind, child="base", parent_point=(0.0, 0.0, height))]  # type: ignore[arg-type]
+    rows = []
+    for (name, sign), load in zip(wheels.items(), LOADS, strict=True):
+        at = (0.2 * PLACES[name][0], 0.15 * PLACES[name][1], radius)
+        bodies.append(Body(name=name, mass=mass, inertia=(across, along, across, 0, 0, 0)))
+        joint = Joint(name=name, parent="base", child=name, parent_point=at, axis=Y, load=load, damping=DAMPING)
+        joints.append(joint)
+        rows.append(Rolling(name=f"{name}_rim", body=name, axis=Y, radius=radius, rollers=sign * math.pi / 4))
+    n = sum(len(joint.coordinates) for joint in joints)
+    return Mechanism(
+        name="mecanum",
+        coordinates="joint",
+        bodies=tuple(bodies),
+        joints=tuple(joints),
+        constraints=tuple(rows),
+        initial_q=(0.0,) * n,
+        initial_v=(0.0,) * n,
+    )
+
+
+def test_a_mecanum_base_drives_as_its_three_equations_say() -> None:
+    mass, radius, across, along = WHEEL
+    W = np.array([[1.0, s, s * PLACES[n][0] * 0.2 - PLACES[n][1] * 0.15] for n, s in ROLLERS.items()]) / radius
+    whole = BASE[0] + 4 * mass
+    inertia = BASE[1] + 4 * (across + mass * (0.2**2 + 0.15**2))
+    M = np.diag([whole, whole, inertia]) + along * W.T @ W
+
+    def rates(_: float, state: np.ndarray) -> np.ndarray:
+        theta, twist = state[2], state[3:6]
+        turned = whole * twist[2] * np.array([-twist[1], twist[0], 0.0])
+        c, s = math.cos(theta), math.sin(theta)
+        driving = W.T @ (np.array(LOADS) - DAMPING * W @ twist)
+        place = [c * twist[0] - s * twist[1], s * twist[0] + c * twist[1], twist[2]]
+        return np.concatenate([place, np.linalg.solve(M, driving - turned), W @ twist])
+
+    expected = solved(rates, np.zeros(10), 4.0)
+    simulation = advanced(mecanum(), 4.0)
+    np.testing.assert_allclose(simulation.coordinates, [*expected[:3], *expected[6:]], atol=NEAR)
+    assert simulation.peak_violation()[1] < 1e-9
+
+
+# -- forces and bad input ---------------------------------------------------------------------------------------------
+
+
+def test_the_reaction_of_the_base_is_what_the_rollers_leave_of_its_momentum() -> None:
+    """The planar joint exerts no force along the floor, though the rollers accelerate the base: only its weight."""
+    simulation = advanced(with_reactions(mecanum(), ["base"]), 0.5)
+    values = simulation.outputs()
+    speed = math.hypot(*simulation.velocities[:2])
+    assert speed > 0.1
+    np.testing.assert_allclose([values[f"reaction_base_f{axis}"] for axis in "xy"], 0.0, atol=1e-9)
+    assert values["reaction_base_tz"] == pytest.approx(0.0, abs=1e-9)
+    assert values["reaction_base_fz"] == pytest.approx((BASE[0] + 4 * WHEEL[0]) * G, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "line"),
+    [
+        (lambda: disk(*WOBBLING, height=0.05), "wheel 'floor' of 'disk' is 0.05 m above its plane at the start"),
+        (lambda: disk(*WOBBLING, height=-0.05), "wheel 'floor' of 'disk' is 0.05 m below its plane at the start"),
+        (lambda: disk(math.pi / 2, (0.0, 0.0, 0.0)), "wheel 'floor' of 'disk' lies flat at the start"),
+        (lambda: mecanum(height=0.001), "wheel 'front_left_rim' of 'front_left' is 0.001 m above its plane"),
+        (lambda: blocked(), "constraint 'front_left_rim' blocks a slip that the joints of 'front_left' block already"),
+        (lambda: wrong(body="ground"), "the wheel is on body 'ground' and the plane on 'ground'"),
+        (lambda: wrong(axis=None), "rollers is 0 rad, but the constraint has no axis, as for a sphere"),
+        (lambda: wrong(axis=(0.0, 2.0, 0.0)), "axis is (0.0, 2.0, 0.0); it must have length 1"),
+        (lambda: wrong(radius=-0.1), "radius is -0.1 m; it must not be negative"),
+        (lambda: wrong(other="table"), "'table'"),
+    ],
+)
+def test_bad_input_ends_with_one_line(mechanism: Callable[[], Mechanism], line: str) -> None:
+    with pytest.raises((InvalidMechanism, UnknownName)) as caught:
+        Simulation(assemble(mechanism()))
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def blocked() -> Mechanism:
+    """The mecanum base bolted to the floor, with one wheel that may not slip sideways."""
+    made = mecanum()
+    bolted = dataclasses.replace(made.joints[0], kind="fixed")
+    rim = dataclasses.replace(made.constraints[0], rollers=None)
+    start = {"initial_q": (0.0,) * 4, "initial_v": (0.0,) * 4}
+    return dataclasses.replace(made, joints=(bolted, *made.joints[1:]), constraints=(rim,), **start)
+
+
+def wrong(**changes: object) -> Mechanism:
+    rim = Rolling(name="rim", **{"body": "disk", "axis": Y, "radius": RADIUS, "rollers": 0.0} | changes)  # type: ignore[arg-type]
+    return disk(*WOBBLING, constraints=(rim,))
