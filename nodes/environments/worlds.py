@@ -52,13 +52,13 @@ class Lanes:
 
     def motion(self) -> Motion:
         """The present states."""
-        columns = self.states.columns
-        return Motion(columns("q"), columns("v"), columns("taken")[0] * self.states.step_s)
+        return Motion(*self.states.motion())
 
     def reset(self, index: Array, q: Array, v: Array, tuned: dict[str, Array]) -> None:
         """Set systems to the states q, v (k, n_q) with the values (k,) of tunable parameters, at the time 0."""
-        p = np.tile(self._default, (len(index), 1))
+        p = np.tile(self._default, (len(index), 1)) if tuned else None
         for name, values in tuned.items():
+            assert p is not None
             p[:, self._places[name]] = values
         self.states.reset(index, q=q, v=v, p=p)
 

@@ -136,6 +136,12 @@ class LaneStates:
         columns: Array = view.transpose(1, 0, 2).copy().reshape(view.shape[1], len(view) * self.lanes)[:, : self.n]
         return columns
 
+    def motion(self) -> tuple[Array, Array, Array]:
+        """(q, v, time) in lane layout: coordinates and velocities (n_q, n), and times (n,), s; copies."""
+        rows, n_q = self._block[:, : 1 + 2 * self.system.n_q], self.system.n_q
+        values = rows.transpose(1, 0, 2).copy().reshape(1 + 2 * n_q, len(rows) * self.lanes)[:, : self.n]
+        return values[1 : 1 + n_q], values[1 + n_q :], values[0] * self.step_s
+
     def reset(self, mask: Any = None, *, q: Any = None, v: Any = None, p: Any = None) -> None:
         """Set systems to a start state, at the time 0, with inputs 0 and servo targets that continue the state.
 
@@ -244,17 +250,17 @@ class LaneStates:
     # -- block --------------------------------------------------------------------------------------------------------
 
     def _advance(self, share: tuple[int, int], steps: int) -> None:
-        first, count = share
-        address = self._block.ctypes.data + first * self._block.strides[0]
+        address, count = share
         self._call(address, count, 0, steps, steps, self.step_s)
 
     def _start(self, name: str, values: Sequence[float]) -> Array:
         return self.system.with_states(name, np.asarray(values, dtype=float))
 
     def _divided(self, shares: int) -> list[tuple[int, int]]:
-        """(index of the first group, number of groups) of each thread's share of the block."""
+        """(address of the first group, number of groups) of each thread's share of the block."""
         bounds = [len(self._block) * k // shares for k in range(shares + 1)]
-        return [(begin, end - begin) for begin, end in pairwise(bounds)]
+        first, size = self._block.ctypes.data, self._block.strides[0]
+        return [(first + begin * size, end - begin) for begin, end in pairwise(bounds)]
 
     def _index(self, mask: Any) -> Array:
         """Indices of the systems that a mask of bool (n,) or a sequence of indices selects; None: all."""

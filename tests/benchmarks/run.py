@@ -37,6 +37,7 @@ BENCHMARKS = (
     "gibbon",
     "laws",
     "peaks",
+    "environments",
     "stability",
     "sweep",
     "messages",
