@@ -20,7 +20,8 @@ Array = np.ndarray
 class PolicyParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Parameters of a PolicyNode."""
 
-    file: str = "policy.npz"  # file with the array `weights`, as numpy.savez writes it
+    file: str = ""  # file with the array `weights`, as numpy.savez writes it
+    weights: list[float] = []  # the weights in place of a file
 
 
 class PolicyNode(Node):
@@ -45,8 +46,8 @@ class PolicyNode(Node):
 
     @classmethod
     def check(cls, params: Any, plan: Plan) -> None:
-        """Raise ValueError for a file without weights of the right shape."""
-        read_weights(params.file, cls.shape)
+        """Raise ValueError unless there are weights of the right shape."""
+        weights_of(params, cls.shape)
 
     def act(self, weights: Array, observation: Array) -> Array:
         """Action (n_u,), -1 to 1, for an observation (k,)."""
@@ -55,7 +56,7 @@ class PolicyNode(Node):
     def on_start(self, context: Context) -> Outgoing:
         """Read the weights."""
         mechanism = self.task.mechanism
-        self._weights = read_weights(context.params.file, self.shape)
+        self._weights = weights_of(context.params, self.shape)
         self._coordinates = [name for joint in mechanism.moving_joints for name in joint.coordinates]
         self._actuators = [actuator.name for actuator in mechanism.actuators]
         self._places: dict[Any, list[int]] = {}  # indices of the actuators of each mode
@@ -88,6 +89,18 @@ class PolicyNode(Node):
             for mode, places in self._places.items()
             if (names := [self._actuators[k] for k in places])
         ]
+
+
+def weights_of(params: PolicyParams, shape: tuple[int, ...]) -> Array:
+    """Weights of a policy from a node's parameters. Raises ValueError with one line for weights that do not fit."""
+    if bool(params.file) == bool(params.weights):
+        raise ValueError("give either `file` or `weights` of the policy")
+    if params.file:
+        return read_weights(params.file, shape)
+    weights = np.array(params.weights)
+    if weights.size != np.prod(shape, dtype=int) or not np.isfinite(weights).all():
+        raise ValueError(f"there are {weights.size} weights; they must be {np.prod(shape, dtype=int)} finite numbers")
+    return weights.reshape(shape)
 
 
 def read_weights(file: str | Path, shape: tuple[int, ...]) -> Array:

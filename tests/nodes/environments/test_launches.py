@@ -93,3 +93,26 @@ def test_delays_of_environments_are_those_of_a_launch_with_this_link(file: str, 
         assert 0 <= late <= 3
         assert exact[late:, i].tobytes() == wanted.tobytes()
         assert ends[:, i].tobytes() == last.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("params", "line"),
+    [
+        ({}, "give either `file` or `weights`"),
+        ({"weights": [1.0, 2.0]}, "there are 2 weights; they must be 5 finite numbers"),
+        ({"file": "nowhere.npz"}, "'nowhere.npz' cannot be read"),
+        ({"file": "short.npz"}, r"have shape \(3,\); they must be finite, of shape \(5,\)"),
+        ({"file": "other.npz"}, "has no array 'weights'"),
+    ],
+)
+def test_weights_that_do_not_fit_the_policy_are_refused_in_one_line(
+    params: dict[str, Any], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("short.npz", weights=np.zeros(3))
+    np.savez("other.npz", gains=np.zeros(5))
+    sim = SimPlan(robot=TASK.robot, parameters=dict(TASK.parameters), mode="lockstep")
+    plan = Plan(name="policy", sim=sim, nodes=[NodePlan(name="policy", run=f"{__file__}:Feedback", params=params)])
+    with pytest.raises(ValueError, match=line) as error, open_run(plan, nodes={"policy": Feedback}):
+        pass
+    assert "\n" not in str(error.value)
