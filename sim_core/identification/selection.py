@@ -18,6 +18,7 @@ FIRST_WEIGHT = 1.0  # of the prior, before the choice by cross-validation
 APART_GAIN = 0.05  # least relative gain of all other joints for which a joint is fitted apart
 AGREES = 1e-3  # mean squared error over variance, below which a joint's efforts contradict nothing and miss nothing
 EXPLAINED = 0.6  # mean squared error over variance, above which a joint's efforts are not explained at all
+ZERO = 1e-9  # of the largest effort of all joints; less is rounding
 FACTOR = 4.0  # between the sizes of gravity in a joint and in the median joint, for which it is fitted apart
 CUTOFF_LOSS = 0.01  # relative mean squared error per joint that a lower cutoff may cost
 FRICTION_GAIN, FRICTION_T = 0.03, 3.0  # relative gain and its t-value, from which on an extra friction column is used
@@ -84,8 +85,12 @@ def lowest_within_chance(errors: Array) -> int:
 def unexplained_joints(rows: Rows, regression: Regression, joints: list[int]) -> dict[int, str]:
     """{joint: reason} of joints whose efforts not even parameters of their own explain."""
     found, variance = {}, variances_of(rows, regression.prior)
+    sizes = np.abs(np.nan_to_num(rows.y)).max(axis=0)
     for j in joints:
         if is_without_motor(rows, j):
+            continue
+        if sizes[j] <= ZERO * sizes.max():
+            found[j] = "its effort is zero wherever it was recorded, so nothing can be learned from it"
             continue
         share = regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j].mean() / variance[j]
         if share > EXPLAINED:

@@ -159,6 +159,15 @@ def test_efforts_that_show_nothing_are_refused_by_name() -> None:
     assert any(names()[2] in each.what for each in found.refusals)
 
 
+def test_an_effort_that_is_zero_but_for_rounding_is_called_zero() -> None:
+    log = recorded()
+    effort = log.effort.copy()
+    effort[:, 2] = 1e-13 * np.random.default_rng(5).normal(size=len(effort))
+    found = fit(model(), names(), [Recorded(log.time, log.q, effort)])
+    assert list(found.refused) == [names()[2]]
+    assert "effort is zero" in found.refused[names()[2]]
+
+
 def test_unknown_units_are_fitted_apart_without_a_test() -> None:
     found = fit(model(), names(), [recorded()], unit_unknown=[names()[0]])
     assert dict(found.apart) == {names()[0]: "its unit is unknown"}
