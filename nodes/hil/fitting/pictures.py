@@ -54,7 +54,10 @@ def _figure(result: FitResult, row: int, unit: str) -> Any:
         upper.plot(time, np.where(breaks, np.nan, values[at, row]), label=label, **look)
     if held.any():
         upper.axvspan(shown.time[held][0], shown.time[held][-1], color=MUTED, alpha=0.12, lw=0)
-    low, high = np.nanmin(shown.measured[at, row]), np.nanmax(shown.measured[at, row])
+    in_view = shown.measured[at, row]
+    if not np.nan_to_num(in_view).any():  # without a motor, all that is seen are the predictions
+        in_view = np.concatenate([shown.before[at, row], shown.after[at, row]])
+    low, high = np.nanmin(in_view), np.nanmax(in_view)
     size = high - low or 1.0
     upper.set_ylim(low - 0.3 * size, high + 0.5 * size)
     upper.set_title(f"Effort of {name}; shaded: held out")

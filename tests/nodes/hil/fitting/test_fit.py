@@ -105,6 +105,8 @@ def test_a_fit_writes_verdict_page_and_the_corrected_robot(capsys: pytest.Captur
     page = Path("measured_fit/index.html").read_text()
     for joint in verdict["joints"]:
         assert joint["name"] in page
+    changed = sum(each["has_changed"] for each in verdict["parameters"])
+    assert page.count("<td>changed</td>") == changed > 0
     assert len(list(Path("measured_fit/plots").glob("*.png"))) == 4
     assert build("out.urdf").joints
 
