@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from robots.parameters import ParameterInfo, require_choice
+from robots.parameters import ParameterInfo, require_choice, require_not_negative, require_whole
 from sim_core.mechanism import Mechanism
 
 FRICTION = ParameterInfo("Coulomb friction in the file: with bristles that stick, smooth near rest, or left out")
@@ -17,6 +17,10 @@ REPAIR = ParameterInfo(
     none="none",
 )
 LIMITS = ParameterInfo("stops at the joint limits: compliant ones, or none")
+CONTACTS = ParameterInfo(
+    "what the collision shapes touch: nothing, the ground z = 0, or also one another (spheres and capsules); auto: the "
+    "ground if base is free, else nothing"
+)
 SERVOS = ParameterInfo("servos of actuators that have none in the file: none, or stiff ones sized for the masses")
 
 
@@ -41,9 +45,17 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         meshes: Annotated[Literal["drawn", "boxes"], MESHES] = "drawn",
         repair: Annotated[str, REPAIR] = "",
         servos: Annotated[Literal["none", "stiff"], SERVOS] = "none",
+        contacts: Annotated[Literal["auto", "none", "ground", "all"], CONTACTS] = "auto",
+        mu: Annotated[float, ParameterInfo("friction coefficient of the contacts")] = 0.8,
+        hull_points: Annotated[int, ParameterInfo("largest number of points of a mesh's convex hull")] = 16,
+        start: Annotated[
+            str,
+            ParameterInfo("positions at the start, as JOINT=NUMBER; * in a name stands for anything", none="near 0"),
+        ] = "",
     ) -> Mechanism:
         """Build a robot from a URDF file."""
         # for robots of this format alone
+        from robots.importing.feet import Touch, positions_of
         from robots.importing.urdf import read_urdf
         from robots.servos import with_servos
 
@@ -53,7 +65,12 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         require_choice(str(path), "limits", limits, ("compliant", "none"))
         require_choice(str(path), "meshes", meshes, ("drawn", "boxes"))
         require_choice(str(path), "servos", servos, ("none", "stiff"))
-        mechanism = read_urdf(path, owner, friction, mimic, base, limits, meshes, repair)
+        require_choice(str(path), "contacts", contacts, ("auto", "none", "ground", "all"))
+        require_not_negative(str(path), mu=mu)
+        require_whole(str(path), 4, hull_points=hull_points)
+        touching = contacts if contacts != "auto" else "ground" if base == "free" else "none"
+        positions, touch = positions_of(start, owner), Touch(mu, hull_points)
+        mechanism = read_urdf(path, owner, friction, mimic, base, limits, meshes, repair, touching, touch, positions)
         return with_servos(mechanism) if servos == "stiff" else mechanism
 
     def robot_of_mjcf(

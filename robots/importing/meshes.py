@@ -58,7 +58,7 @@ class Meshes:
         name     path of the mesh, or its URL with package:// or file://
         scale    factors along x, y, z
         """
-        path = self._located(name)
+        path = self.located(name)
         if path is None:
             self._notes.add(element, f"there is no file of its mesh; {self._places(name)}")
             return None
@@ -88,7 +88,7 @@ class Meshes:
         )
 
     def _places(self, name: str) -> str:
-        """Where `_located` searches for a mesh, as the end of a message."""
+        """Where `located` searches for a mesh, as the end of a message."""
         if not name.startswith(PACKAGE):
             return f"its path is relative to {self._folder.resolve()}"
         package = name.removeprefix(PACKAGE).lstrip("/").partition("/")[0]
@@ -97,7 +97,7 @@ class Meshes:
             "ROS_PACKAGE_PATH and AMENT_PREFIX_PATH"
         )
 
-    def _located(self, name: str) -> Path | None:
+    def located(self, name: str) -> Path | None:
         """Path of the file of a mesh; None if there is no such file.
 
         A package:// URL is searched for in `folder`, in the folders above it, and on the search paths of ROS
@@ -124,7 +124,7 @@ def triangles(path: Path, modified_ns: int) -> Triangles:
 
     modified_ns  time of the file's last change, ns; a changed file has another time and is therefore read again
     """
-    return kept_reduction(path.suffix.lower().encode() + read_limited(path, LARGEST_BYTES), lambda: _read(path))
+    return kept_reduction(path.suffix.lower().encode() + read_limited(path, LARGEST_BYTES), lambda: all_triangles(path))
 
 
 def kept_reduction(content: bytes, read: Callable[[], Triangles]) -> Triangles:
@@ -161,7 +161,7 @@ def drawn_mesh(vertices: Array, faces: np.ndarray[Any, np.dtype[np.intp]]) -> Tr
     return np.round(points, DIGITS) + 0.0, corners
 
 
-def _read(path: Path) -> Triangles:
+def all_triangles(path: Path) -> Triangles:
     """All triangles of a mesh file; if the file is a scene of several parts, each part has its pose in the scene."""
     import trimesh
 

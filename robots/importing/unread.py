@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from robots.importing.notes import Notes
 from robots.importing.xml_reader import Element, Errors, short
@@ -57,11 +57,13 @@ UNREAD = {
 }
 
 
-def note_unread(robot: Element, notes: Notes, errors: Errors) -> None:
+def note_unread(robot: Element, notes: Notes, errors: Errors, read: Collection[str] = ()) -> None:
     """Warn of elements and attributes that are not read.
 
     Misspelt ones are added to `errors`, because the import would use defaults instead, and so are those that change the
     motion.
+
+    read  tags of UNREAD that are read all the same
     """
     owners = [robot, *robot.all("link"), *robot.all("joint")]
     _check_attributes(robot, robot, notes, errors)
@@ -72,7 +74,8 @@ def note_unread(robot: Element, notes: Notes, errors: Errors) -> None:
     for owner in owners:
         for child in owner.children:
             with errors.collected():
-                _check_child(owner, child, notes)
+                if child.tag not in read:
+                    _check_child(owner, child, notes)
             if child.tag in ATTRIBUTES and child.tag in CHILDREN[owner.tag]:
                 _check_attributes(owner, child, notes, errors)
             if child.tag in LEAVES and child.tag in CHILDREN[owner.tag]:

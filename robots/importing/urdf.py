@@ -10,13 +10,17 @@ and the warning name the line in the file.
 
 from __future__ import annotations
 
+import fnmatch
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from robots.importing.collisions import LinkCollisions, collisions_of
+from robots.importing.feet import AS_BY_DEFAULT, Contacts, Touch, with_contacts
+from robots.importing.hulls import Hulls
 from robots.importing.inertials import NOTHING, check_negative, inertial_of, origin_of
 from robots.importing.meshes import Meshes
 from robots.importing.mimics import check_limits, mimics_of, satisfied
@@ -31,6 +35,7 @@ from robots.importing.visuals import Visuals
 from robots.importing.xml_reader import Element, Errors, read_xml
 from robots.smoothing import with_bristles, with_resolved_friction
 from robots.stops import with_stops
+from sim_core.errors import InvalidRequest
 from sim_core.mechanism import GROUND, ORIGIN, Actuator, Body, Joint, JointFriction, JointSpring, Mechanism, X
 from sim_core.mechanism.joints import JointKind
 from sim_core.mechanism.quantities import value_of
@@ -63,6 +68,9 @@ def read_urdf(
     limits: Limits = "compliant",
     meshes: Drawing = "drawn",
     repair: str = "",
+    contacts: Contacts = "none",
+    touch: Touch = AS_BY_DEFAULT,
+    start: Mapping[str, float] | None = None,
 ) -> Mechanism:
     """The mechanism of a URDF file, in joint coordinates, at rest. Each joint is at the position nearest to 0 within
     its limits.
@@ -78,13 +86,21 @@ def read_urdf(
     meshes    "drawn": meshes are read for drawings; "boxes": a box with the inertia of the link replaces its meshes
     repair    names from `repairs.REPAIRS`, separated by spaces: "massless": links that move without mass get a small
               one; "inertia": the nearest consistent inertia replaces one that no body has; both with a warning
+    contacts  "none": <collision> is not read; "ground", "all": see robots.importing.feet
+    touch     friction coefficient of the contacts, and largest number of points of a mesh's hull
+    start     {pattern of joint names: position at the start, rad or m} instead of the position nearest to 0
     Raises InvalidMechanism with a one-line message that names the line of the file; warns by DescriptionWarning.
     """
     folder = path.parent if meshes == "drawn" else None
     reader = Reader(read_xml(path, owner), friction, mimic, base, limits, folder, repairs_of(path, repair))
-    mechanism = reader.mechanism(path.stem)
+    hulls = None if contacts == "none" else Hulls(path.parent, reader.notes, touch.hull_points)
+    mechanism = reader.mechanism(path.stem, hulls, start or {})
     mechanism = with_bristles(mechanism, owner) if friction == "bristles" else with_resolved_friction(mechanism, owner)
-    return with_stops(mechanism) if limits == "compliant" else mechanism
+    mechanism = with_stops(mechanism) if limits == "compliant" else mechanism
+    if contacts != "none":
+        mechanism = with_contacts(mechanism, reader.collisions, contacts, touch.friction, reader.notes)
+    reader.notes.warn()
+    return mechanism
 
 
 class Reader:
@@ -107,27 +123,32 @@ class Reader:
         self._robot, self._friction, self._mimic, self._base, self._folder = robot, friction, mimic, base, folder
         self._limited, self._repairs = limits != "none", repairs
         self.notes, self.errors = Notes(robot.owner), Errors(robot.owner)
+        self.collisions = dict[str, LinkCollisions]()
         if robot.tag != "robot":
             robot.fail("this is not a URDF file; its root element must be <robot>")
         for element in robot.walk():
             if element.tag.startswith("xacro:"):
                 element.fail("this file is a xacro macro file; expand it first: xacro FILE > robot.urdf")
 
-    def mechanism(self, name: str) -> Mechanism:
-        """Read the mechanism. Issues the collected warnings. Raises InvalidMechanism that names all errors of the file.
+    def mechanism(self, name: str, hulls: Hulls | None, start: Mapping[str, float]) -> Mechanism:
+        """Read the mechanism. Raises InvalidMechanism that names all errors of the file.
 
-        name  name of the mechanism if the <robot> element gives no name
+        name   name of the mechanism if the <robot> element gives no name
+        hulls  reader of the meshes of collision shapes; None if these are not read
+        start  {pattern of joint names: position at the start, rad or m}
         """
         links = named(self._robot.all("link"), "link", self.errors)
         joints = named(self._robot.all("joint"), "joint", self.errors)
         if not self._robot.all("link"):
             self._robot.fail("the file has no <link>; add one")
-        note_unread(self._robot, self.notes, self.errors)
+        note_unread(self._robot, self.notes, self.errors, () if hulls is None else ("collision",))
         root, edges, links = self._tree(joints, links)
         meshes = None if self._folder is None else Meshes(self._folder, self.notes)
         visuals = Visuals(self._robot, self.notes, meshes)
         bodies = [self._body(link, links[link], visuals) for link in (root, *(edge.child for edge in edges))]
         read = [self._joint(edge) for edge in edges]
+        if hulls is not None:
+            self._collide(links, hulls)
         actuators = [
             actuator for edge, joint in zip(edges, read, strict=True) for actuator in self._driven(edge, joint)
         ]
@@ -137,7 +158,8 @@ class Reader:
             check_limits(mimics, {joint.name: joint for joint in read}, elements, self.notes, self.errors)
         self.errors.check()
         ground = self._fixed_to_ground(bodies, read, root, links)
-        positions = satisfied({name: at for joint in read for name, at in start_of(joint).items()}, mimics)
+        starts = {name: at for joint in read for name, at in start_of(joint).items()}
+        positions = satisfied(starts | chosen_starts(read, start, self._robot.owner), mimics)
         inertials = {name: link.optional("inertial") or link for name, link in links.items()}
         note_units(bodies, read, inertials, elements, self.notes)
         mechanism = Mechanism(
@@ -157,8 +179,13 @@ class Reader:
         else:
             check_masses(mechanism, links, elements, self.notes, self.errors)
         self.errors.check()
-        self.notes.warn()
         return mechanism
+
+    def _collide(self, links: dict[str, Element], hulls: Hulls) -> None:
+        """Read the collision shapes of the links."""
+        for name, link in links.items():
+            with self.errors.collected():
+                self.collisions[name] = collisions_of(link, hulls, self.notes)
 
     def _tree(
         self, joints: dict[str, Element], links: dict[str, Element]
@@ -440,6 +467,26 @@ def start_of(joint: Joint) -> dict[str, float]:
     above = 0.0 if joint.lower is None else max(0.0, joint.lower)
     nearest = above if joint.upper is None else min(above, joint.upper)
     return {name: nearest if name in (joint.name, f"{joint.name}.theta") else 0.0 for name in joint.coordinates}
+
+
+def chosen_starts(joints: Sequence[Joint], start: Mapping[str, float], owner: str) -> dict[str, float]:
+    """{joint: position} of the joints of one coordinate whose names match the patterns of `start`, the last one wins.
+
+    Raises InvalidRequest for a pattern that matches no such joint, and for a position beyond the joint's limits.
+    """
+    found, moving = dict[str, float](), {joint.name: joint for joint in joints if joint.coordinates == (joint.name,)}
+    for pattern, at in start.items():
+        names = fnmatch.filter(moving, pattern)
+        if not names:
+            raise InvalidRequest(f"{owner}: start: no joint is named {pattern!r}; its joints are {', '.join(moving)}")
+        for name in names:
+            lower, upper = moving[name].lower, moving[name].upper
+            if (lower is not None and at < lower) or (upper is not None and at > upper):
+                raise InvalidRequest(
+                    f"{owner}: start: {name} is {at:g}; it must be within its limits, {lower:g} to {upper:g}"
+                )
+            found[name] = at
+    return found
 
 
 def _free_name(name: str, used: Collection[str]) -> str:

@@ -26,6 +26,8 @@ PER_LINK = 930  # operations per link of rolled kernels, for the accelerations
 # chains of 5 to 40 links and of binary trees of 31 and 63 links, within 10 %
 UNROLLED = (175, 21, 1)
 PER_STEP_OF_ROW = (100, 300)  # operations of unrolled and rolled kernels per constraint, end and link to the ground
+PER_CONTACT = (250, 300)  # operations of unrolled and rolled kernels per contact of a tree beyond FEW
+FEW = 40  # contacts that compile in a few seconds without loops
 PER_BODY = (400, 3000)  # operations of unrolled and rolled kernels per planar body in absolute coordinates
 FASTER = 0.47  # time per operation of rolled kernels, as a share of that of unrolled kernels
 MOST_UNROLLED = 30_000  # operations: more of them leave the caches, and take longer to compile than users wait
@@ -72,7 +74,11 @@ def operations(mechanism: Mechanism) -> tuple[int, int]:
             total = [total[0] + 1, total[1] + k, total[2] + k * k]
     of_rows = sum(depth.get(body, 0) for each in mechanism.constraints for body in each.connected or ())
     unrolled = sum(cost * count for cost, count in zip(UNROLLED, total, strict=True))
-    return unrolled + PER_STEP_OF_ROW[0] * of_rows, PER_LINK * total[0] + PER_STEP_OF_ROW[1] * of_rows
+    many = len(mechanism.contacts) if len(mechanism.contacts) > FEW else 0
+    return (
+        unrolled + PER_STEP_OF_ROW[0] * of_rows + PER_CONTACT[0] * many,
+        PER_LINK * total[0] + PER_STEP_OF_ROW[1] * of_rows + PER_CONTACT[1] * many,
+    )
 
 
 def is_rolled(mechanism: Mechanism, forced: bool | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""Contacts of a sphere on a body with a plane, sphere, capsule or box: compliant normal force, regularized friction.
+"""Contacts of a sphere on a body with a plane, sphere, capsule or box: compliant normal force, dry friction.
 
 A capsule touches a plane with the spheres at its two ends: `capsule_contacts` returns contacts of these spheres. A box
 touches with its corners, which are spheres of radius 0: `box_contacts` returns their contacts.
@@ -23,10 +23,11 @@ class SphereContact(Frozen):
 
     At a penetration depth x, m, the normal force is F_n = k x^n max(0, 1 + 3/2 c dx/dt), and the stored energy is
     k x^(n+1) / (n+1). The friction force is -mu F_n v_t / sqrt(|v_t|^2 + v_s^2), with the sliding velocity v_t at the
-    contact point. This friction is regularized: under a tangential load below mu F_n the sphere does not stick, but
-    creeps at a speed of the order of v_s. The contact is a force, not a constraint: at an impact, the velocities change
-    continuously, and no event is published. A sphere whose centre is inside a box is pushed out through the nearest
-    face. `dissipation_for` gives c for a coefficient of restitution. [HuntCrossley1975, eq. 11]
+    contact point. This friction is regularized unless `stick_deflection` is given: under a tangential load below
+    mu F_n the sphere does not stick, but creeps at a speed of the order of v_s. The contact is a force, not a
+    constraint: at an impact, the velocities change continuously, and no event is published. A sphere whose centre is
+    inside a box is pushed out through the nearest face. `dissipation_for` gives c for a coefficient of restitution.
+    [HuntCrossley1975, eq. 11]
 
     center, radius        centre of the sphere, in the frame of `body`, and radius of the sphere, m; radius 0 makes the
                           sphere a point, such as the corner of a box
@@ -43,7 +44,13 @@ class SphereContact(Frozen):
     dissipation           c, s/m
     exponent              n: 1, 1.5 (Hertz: an elastic sphere) or 2
     friction              friction coefficient mu
-    slip_velocity         v_s, m/s: sliding speed at which friction is 71 % of mu F_n
+    slip_velocity         v_s, m/s: sliding speed at which friction is 71 % of mu F_n; not used with a stick_deflection
+    stick_deflection      d, m; None for regularized friction
+    With `stick_deflection`, which a contact with a plane can have, the sphere sticks: a bristle deflects by z (2,), the
+    first-order states `NAME.bristle_x` and `NAME.bristle_y`, in the plane, and the friction force is
+    -mu F_n (z + s dz/dt) / d. z follows the sliding up to 70 % of d without loss, and |z| is at most d, where the
+    sphere slides. z decays while the sphere does not touch. [DupontEtAl2002, eqs. 8 to 10] in two dimensions; the
+    stiffness of the bristle, mu F_n / d, follows the normal force, so that no rate grows when the sphere lifts off.
     """
 
     name: str
@@ -62,6 +69,12 @@ class SphereContact(Frozen):
     exponent: float = 1.5
     friction: Annotated[Number, NotNegative()] = 0.0
     slip_velocity: Annotated[Number, Positive()] = 1e-2
+    stick_deflection: Annotated[Number, Positive()] | None = None
+
+    @property
+    def bristles(self) -> tuple[str, ...]:
+        """Names of the first-order states of the contact's sticking friction; empty for regularized friction."""
+        return () if self.stick_deflection is None else (f"{self.name}.bristle_x", f"{self.name}.bristle_y")
 
     @property
     def is_plane(self) -> bool:
@@ -90,6 +103,7 @@ LATER_CONTACT_FIELDS = {
     "other_half_axis": ORIGIN,
     "other_half_sizes": None,
     "other_quaternion": IDENTITY_QUATERNION,
+    "stick_deflection": None,
 }
 
 

@@ -385,12 +385,13 @@ class Mechanism(Frozen):
 
     @property
     def first_order_states(self) -> tuple[FirstOrderState, ...]:
-        """First-order states of custom forces and joint friction.
+        """First-order states of joint friction, contacts and custom forces, in this order.
 
         Their entries in q follow the coordinates of bodies or joints.
         """
         own = [(f"{force.name}.{name}", start) for force in self.forces for name, start in force.states]
         bristles = [(joint.bristle, 0.0) for joint in self.moving_joints if joint.bristle]
+        bristles += [(name, 0.0) for contact in self.contacts for name in contact.bristles]
         return tuple(FirstOrderState(name, float(start)) for name, start in (*bristles, *own))
 
     @property

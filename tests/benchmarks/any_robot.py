@@ -57,7 +57,7 @@ READY = """
 import json, sys, time, warnings
 warnings.simplefilter("ignore")
 from robots.registry import build
-mechanism = build(sys.argv[1], base="free")
+mechanism = build(sys.argv[1], base="free", contacts="none")
 began = time.perf_counter()
 from sim_core.system import assemble
 system = assemble(mechanism)

@@ -67,6 +67,7 @@ def applied_forces(
         generalized.append(contact.generalized)
         powers.append(contact.power)
         stored.append(contact.stored)
+        state_rates |= contact.rates
     laws = custom_forces(mechanism, motion.frames, symbols)
     for law in laws:
         generalized.append(law.generalized)

@@ -171,6 +171,7 @@ class Parts:
                         [bare[members[place]] for place in own],
                         [ends[place] for place in own],
                         is_inside,
+                        [getattr(parts[members[place]], "bristles", ()) for place in own],
                     )
                 )
         return found
@@ -181,19 +182,27 @@ class Parts:
         bare: Sequence[SphereContact | Spring],
         ends: Sequence[tuple[list[int], list[np.ndarray]]],
         is_inside: bool,
+        bristles: Sequence[tuple[str, ...]],
     ) -> _Kind:
         virtual = ca.SX.sym("virtual", 2 * VIRTUAL)
         frames = [ca.SX.sym(f"frame_{k}", FRAME) for k in range(2)]
         places = [ca.SX.sym(f"place_{k}", PLACE) for k in range(2)]
         twists = ca.vertcat(*[part for frame in frames for part in (frame[15:], frame[12:15])])
-        template = template_of(bare[0], replace(symbols_for(self._mechanism, 0), q=virtual, v=twists))
+        z = {name: ca.SX.sym(name) for name in getattr(bare[0], "bristles", ())}
+        template = template_of(bare[0], replace(symbols_for(self._mechanism, 0), q=virtual, v=twists, states=z))
         found = {
             side: frame_at_place(frame, place, virtual[VIRTUAL * k : VIRTUAL * (k + 1)])
             for k, (side, frame, place) in enumerate(zip("ab", frames, places, strict=True))
         }
         values = _pair_values(self._mechanism, template.part, found, template.symbols)
-        force, power, stored = (ca.substitute(value, virtual, ca.SX.zeros(virtual.numel())) for value in values)
+        force, power, stored, *rates = (ca.substitute(value, virtual, ca.SX.zeros(virtual.numel())) for value in values)
         inputs, changed = list[tuple[Slot, Records]](), list[tuple[str, ca.SX, Records]]()
+        stated = list[tuple[Slot, Records]]()
+        names = [state.name for state in self._mechanism.first_order_states]
+        for symbol, rate, own in zip(z.values(), rates, zip(*bristles, strict=True), strict=True):
+            rows = [names.index(name) for name in own]
+            inputs.append((Slot("v", symbol), Records("v", 1, [self._links.count + row for row in rows])))
+            stated.append((Slot("rates", rate), Records("rates", 1, rows)))
         for k in range(2):
             links = [own[k] for own, _ in ends]
             inputs.append((Slot("frame", frames[k]), Records("frame", FRAME, links)))
@@ -201,7 +210,7 @@ class Parts:
             F, moment = force[VIRTUAL * k : VIRTUAL * k + 3], force[VIRTUAL * k + 3 : VIRTUAL * (k + 1)]
             changed.append(("wrench", -ca.vertcat(moment, F), Records("wrench", 6, links)))
         inputs += self._table(name, template.numbers, [numbers_of(part, self._symbols) for part in bare])
-        return _Kind(name, len(bare), inputs, [] if is_inside else changed, [], power, stored, needs_frames=True)
+        return _Kind(name, len(bare), inputs, [] if is_inside else changed, stated, power, stored, needs_frames=True)
 
     def _ends(self, part: SphereContact | Spring) -> tuple[list[int], list[np.ndarray]]:
         """Links of both ends, that of the ground after all others, and the places of the ends on these links."""
@@ -256,11 +265,13 @@ def _surface_axes(contact: SphereContact) -> np.ndarray:
 
 def _pair_values(
     mechanism: Mechanism, part: SphereContact | Spring, frames: Frames, symbols: Symbols
-) -> tuple[ca.SX, ca.SX, ca.SX]:
-    """Generalized force along the virtual coordinates, power and stored energy of a contact or spring."""
+) -> tuple[ca.SX, ...]:
+    """Generalized force along the virtual coordinates, power, stored energy and rates of states of a contact or
+    spring.
+    """
     if isinstance(part, SphereContact):
         contact = contact_forces(replace(mechanism, contacts=(part,)), frames, symbols)[part.name]
-        return contact.generalized, ca.SX(contact.power), ca.SX(contact.stored)
+        return contact.generalized, ca.SX(contact.power), ca.SX(contact.stored), *contact.rates.values()
     alone = replace(mechanism, springs=(part,))
     force, power, stored = (value(alone, frames, symbols) for value in (spring_forces, spring_power, spring_energy))
     return force, ca.SX(power), ca.SX(stored)

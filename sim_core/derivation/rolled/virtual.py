@@ -162,6 +162,7 @@ class Scene:
         """{first-order state: rate} of the states of custom forces."""
         rates = {k: self.force[self.n + k] for k in range(self.n_q - self.n)}
         bristles = sum(bool(joint.bristle) for joint in self.mechanism.moving_joints)
+        bristles += sum(len(contact.bristles) for contact in self.mechanism.contacts)
         return {k: rate for k, rate in rates.items() if k >= bristles}
 
     def wrenches(self) -> dict[int, ca.SX]:

@@ -37,6 +37,10 @@ def _check_contact(contact: SphereContact, mechanism: Mechanism, where: str) -> 
             refuse(where, f"other_half_sizes is {contact.other_half_sizes}; each must be above 0")
     elif contact.other_radius is None and contact.other_half_axis != ORIGIN:
         refuse(where, "other_half_axis is given without other_radius; give both for a capsule")
+    if contact.stick_deflection is not None and not contact.is_plane:
+        refuse(where, "stick_deflection is for contacts with planes; remove it: the friction is then regularized")
+    if contact.stick_deflection is not None and contact.friction == 0.0:
+        refuse(where, "friction is 0; a contact with a stick_deflection needs a value above 0")
     if contact.exponent not in EXPONENTS:
         refuse(where, f"exponent is {contact.exponent}; it must be 1, 1.5 or 2")
     bodies = [mechanism.body(name) for name in (contact.body, contact.other) if name != GROUND]

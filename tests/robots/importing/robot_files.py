@@ -11,7 +11,8 @@ import pytest
 
 PACKAGE = "example-robot-data"
 MARK = "share/example-robot-data/robots/"
-CHOICES = {"friction": "ignore", "mimic": "free", "limits": "none", "meshes": "boxes"}  # as pinocchio reads a file
+# as pinocchio reads a file
+CHOICES = {"friction": "ignore", "mimic": "free", "limits": "none", "meshes": "boxes", "contacts": "none"}
 
 
 @cache

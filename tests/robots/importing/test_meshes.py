@@ -181,7 +181,7 @@ def test_triangles_are_kept_and_a_changed_file_is_read_again(tmp_path: Path, mon
     first = meshes.triangles(file, 1)
     meshes.triangles.cache_clear()
     reads: list[Path] = []
-    monkeypatch.setattr(meshes, "_read", lambda path: reads.append(path) or first)
+    monkeypatch.setattr(meshes, "all_triangles", lambda path: reads.append(path) or first)
     again = meshes.triangles(file, 1)
     assert reads == []
     for before, after in zip(first, again, strict=True):

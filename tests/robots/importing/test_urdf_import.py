@@ -137,6 +137,10 @@ def test_the_topics_have_the_files_name() -> None:
         "meshes",
         "repair",
         "servos",
+        "contacts",
+        "mu",
+        "hull_points",
+        "start",
     ]
 
 

@@ -241,7 +241,8 @@ def _print_constraints(robot: dict[str, Any]) -> None:
         rows = [(f"  {c['name']}", c["kind"], c["between"]) for c in robot["constraints"]]
         print_table(("  name", "kind", "between"), rows)
     if robot["sphere_contacts"]:
-        print_line("\ncontacts")
+        touching = {name for c in robot["sphere_contacts"] for name in (c["body"], c["other"])} - {"ground"}
+        print_line(f"\ncontacts: {len(robot['sphere_contacts'])}, of {len(touching)} bodies")
         print_table(
             ("  name", "of", "with", "stiffness", "dissipation", "friction"),
             [
