@@ -14,7 +14,7 @@ import numpy as np
 
 from sim_core.derivation.constraints import all_constraints
 from sim_core.derivation.coordinates.absolute import inertia_matrix
-from sim_core.derivation.forces.applied import AppliedForces
+from sim_core.derivation.forces.applied import AppliedForces, push_on
 from sim_core.derivation.forces.springs import spring_energy, spring_lengths
 from sim_core.derivation.solving.solutions import Solution
 from sim_core.derivation.symbols import Frame, Frames, Motion, Symbols
@@ -87,7 +87,7 @@ class Sensors:
         return ca.vertcat(turned @ whole[:3], turned @ whole[3:])
 
     def _on_points(self, carried: tuple[str, ...], at: ca.SX) -> ca.SX:
-        """Force (3,) and torque (3,) about `at` that contacts and custom forces exert on the bodies `carried`."""
+        """Force (3,) and torque (3,) about `at` of contacts, custom forces and pushes on the bodies `carried`."""
         whole = ca.SX(6, 1)
         for contact in self._mechanism.contacts:
             found = self._applied.contacts[contact.name]
@@ -97,6 +97,9 @@ class Sensors:
             for body, point, force in law.on_points:
                 if body in carried:
                     whole += _about(at, point, force)
+        for body in self._mechanism.pushable:
+            if body in carried:
+                whole += _about(at, *push_on(body, self._motion.frames[body], self._symbols))
         return whole
 
     def _of_springs_and_constraints(self, carried: tuple[str, ...], at: ca.SX, joint: str) -> ca.SX:

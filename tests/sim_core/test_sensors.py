@@ -12,6 +12,7 @@ import pytest
 
 from robots.registry import build
 from sim_core.errors import InvalidMechanism, UnknownName
+from sim_core.inverse import inverse_dynamics
 from sim_core.mechanism import (
     AccelerometerOutput,
     Actuator,
@@ -31,6 +32,7 @@ from sim_core.mechanism import (
     Z,
 )
 from sim_core.mechanism.custom_forces import ForcePoint
+from sim_core.mechanism.quantities import push_names
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 
@@ -138,6 +140,31 @@ def test_the_torque_about_a_joint_is_the_effort_of_the_actuator_less_damping() -
         found = system.outputs(0.0, q, v, u=u)
         assert found["elbow_ty"] == pytest.approx(u[1] - 0.1 * v[1], abs=1e-9)
         assert found["shoulder_ty"] == pytest.approx(u[0] - 0.3 * v[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("pushed", ["upper", "lower"])
+@pytest.mark.parametrize("rolled", [False, True])
+def test_a_push_passes_through_the_joints_that_carry_the_body(pushed: str, rolled: bool) -> None:
+    """The torque about the axis is the effort less damping; the joints of an arm that is held take the push."""
+    system = assemble(arm(pushable=("upper", "lower")), rolled=rolled)
+    force, point = np.array([0.7, -1.1, 2.0]), np.array([0.1, 0.02, -0.05])
+    p = system.default_parameters()
+    p[[system.parameter_names.index(name) for name in push_names(pushed)]] = [*force, *point]
+    rng = np.random.default_rng(3)
+    q, v, u = rng.normal(size=(3, 2))
+    found = system.outputs(0.0, q, v, u=u, p=p)
+    assert found["elbow_ty"] == pytest.approx(u[1] - 0.1 * v[1], abs=1e-12)
+    assert found["shoulder_ty"] == pytest.approx(u[0] - 0.3 * v[0], abs=1e-12)
+    still = np.zeros(2)
+    with_push, without = (
+        system.outputs(0.0, q, still, u=inverse_dynamics(system, q, still, still, each), p=each)
+        for each in (p, system.default_parameters())
+    )
+    turned = dict(zip(("upper", "lower"), system.poses(0.0, q, still)[1], strict=True))
+    for joint, body in (("shoulder", "upper"), ("elbow", "lower")):
+        change = np.array([with_push[f"{joint}_f{axis}"] - without[f"{joint}_f{axis}"] for axis in "xyz"])
+        carried = -force if joint == "shoulder" or pushed == "lower" else np.zeros(3)
+        np.testing.assert_allclose(turned[body] @ change, carried, atol=1e-12)
 
 
 def test_absolute_coordinates_give_the_same_readings() -> None:

@@ -74,7 +74,8 @@ def applied_forces(
         powers.append(law.power)
         state_rates |= law.rates
     for body in mechanism.pushable:
-        force, velocity = _push(body, motion.frames[body], symbols)
+        point, force = push_on(body, motion.frames[body], symbols)
+        velocity = ca.jtimes(point, symbols.q, symbols.v)
         generalized.append(ca.jacobian(velocity, symbols.v).T @ force)
         powers.append(ca.dot(force, velocity))
     if state_rates:
@@ -85,14 +86,13 @@ def applied_forces(
     return AppliedForces(generalized, powers, stored, contacts, laws)
 
 
-def _push(body: str, frame: Frame, symbols: Symbols) -> tuple[ca.SX, ca.SX]:
-    """External force (3,) on a body, N, and velocity (3,) of the point on which it acts, m/s, in the world's axes.
+def push_on(body: str, frame: Frame, symbols: Symbols) -> tuple[ca.SX, ca.SX]:
+    """Point (3,) on which a push on a body acts, m, and force (3,) of the push, N, in the world's axes.
 
     Force and point are entries of the parameter vector p; the force is zero unless the body is pushed.
     """
     places = [symbols.parameter_names.index(name) for name in push_names(body)]
-    point = frame.p + frame.R @ symbols.p[places[3:]]
-    return symbols.p[places[:3]], ca.jtimes(point, symbols.q, symbols.v)
+    return frame.p + frame.R @ symbols.p[places[3:]], symbols.p[places[:3]]
 
 
 def _sum(values: Iterable[ca.SX], start: ca.SX) -> ca.SX:
