@@ -8,7 +8,7 @@ differences are taken in the directions that the constraints leave free, the nul
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -21,6 +21,7 @@ from sim_core.mechanism.contacts import SphereContact
 from sim_core.mechanism.description import GROUND, Number, Spring
 from sim_core.mechanism.quantities import CapturedParameter, Tunable
 from sim_core.monitoring.differences import Differences
+from sim_core.monitoring.fast_modes import FastModes
 from sim_core.monitoring.joint_shares import Share, contact_shares, joint_shares, oriented_shares
 from sim_core.spatial import quaternion_of_step, quaternion_product
 from sim_core.stabilization.stabilizers import largest_step
@@ -39,8 +40,7 @@ ON_SLOPE = 1e-6  # increment of first differences
 ON_CURVE = 1e-4  # increment of second differences
 SQUARINGS = 3  # of a matrix, for an upper bound of its largest eigenvalue
 RANK = 1e-8  # share of the largest singular value of J: rows below it restrain nothing
-MANY = 200  # coordinates from which on the fastest mode is estimated before all modes are computed
-ARNOLDI = 30  # steps of the estimate
+MANY = 200  # coordinates from which on only the fastest modes are computed
 DENSE_TICKS = 65536  # modes are checked at ticks that are powers of four up to here, then at each multiple
 
 
@@ -144,8 +144,26 @@ class FastestMode:
         self._at_v = at
         return found
 
+    @property
+    def _is_large(self) -> bool:
+        """Whether only the fastest modes are computed, because the work for all modes would hold up the run."""
+        system = self._system
+        return system.n_q >= MANY and (system.max_rows == 0 or system.is_rolled)
+
+    def _fastest_of_many(self, rate: float) -> list[tuple[complex, np.ndarray]]:
+        self._q[:], self._v[:] = self._w.q, self._at_v
+        self._terms()
+        return self._fast_modes.find(self._at_v, rate)
+
+    @cached_property
+    def _fast_modes(self) -> FastModes:
+        return FastModes(self._system, self._w, self._M)
+
     def _fastest_above(self, size: float) -> tuple[complex, np.ndarray] | None:
         """Eigenvalue and shape (n_q,) of the fastest mode of the current state; None unless |eigenvalue| > `size`."""
+        if self._is_large:
+            modes = self._fastest_of_many(size)
+            return modes[0] if modes and abs(modes[0][0]) > size else None
         free, A = self._linearized()
         if free.shape[1] == 0 or not np.all(np.isfinite(A)) or eigenvalues_below(A, size):
             return None
@@ -153,24 +171,29 @@ class FastestMode:
         k = int(np.argmax(np.abs(values)))
         return (complex(values[k]), free @ vectors[: free.shape[1], k]) if abs(values[k]) > size else None
 
-    def _check(self, where: str) -> StepTooLarge | None:
-        many = self._system.n_q >= MANY and (self._system.max_rows == 0 or self._system.is_rolled)
-        if many and self._fastest_estimated() * self._step_s <= 0.5 * RESOLVED:
-            return None
+    def _unresolved(self) -> list[tuple[complex, np.ndarray]]:
+        """Eigenvalues and shapes (n_q,) of the current state's modes that are fast for the step, fastest first.
+
+        The list is empty if none of them departs. Of conjugate modes, that with Im >= 0 is given.
+        """
+        rate = RESOLVED / self._step_s
+        if self._is_large:
+            return [mode for mode in self._fastest_of_many(rate) if abs(mode[0]) > rate]
         free, A = self._linearized()
-        if free.shape[1] == 0 or not np.all(np.isfinite(A)) or eigenvalues_below(A, RESOLVED / self._step_s):
-            return None
-        poles = [complex(pole) for pole in np.linalg.eigvals(A) if pole.imag >= 0.0]
-        fast = [pole for pole in poles if abs(pole) * self._step_s > RESOLVED]
-        if all(departure(self._stepper, pole, self._step_s) <= 1.0 for pole in fast):
-            return None
+        if free.shape[1] == 0 or not np.all(np.isfinite(A)) or eigenvalues_below(A, rate):
+            return []
+        poles = [complex(pole) for pole in np.linalg.eigvals(A) if pole.imag >= 0.0 and abs(pole) > rate]
+        if all(departure(self._stepper, pole, self._step_s) <= 1.0 for pole in poles):
+            return []
         values, vectors = np.linalg.eig(A)
+        order = [k for k in np.argsort(-np.abs(values), kind="stable") if values[k].imag >= 0.0]
+        f = free.shape[1]
+        return [(complex(values[k]), free @ vectors[:f, k]) for k in order if abs(values[k]) > rate]
+
+    def _check(self, where: str) -> StepTooLarge | None:
         failing: list[tuple[complex, Share, float]] = []
-        for k in np.argsort(-np.abs(values), kind="stable"):
-            pole, shape = complex(values[k]), free @ vectors[: free.shape[1], k]
-            if abs(pole) * self._step_s <= RESOLVED:
-                break
-            if pole.imag >= 0.0 and (found := departure(self._stepper, pole, self._step_s)) > 1.0:
+        for pole, shape in self._unresolved():
+            if (found := departure(self._stepper, pole, self._step_s)) > 1.0:
                 element = self._element(pole, shape)
                 # a beam's highest modes come from its discretization: numerical damping of them does no harm
                 if found == math.inf or not element.is_beam:
@@ -201,65 +224,6 @@ class FastestMode:
     def _differences(self) -> tuple[Differences, Differences]:
         """Central differences of the accelerations in directions of q and of v, compiled or loaded at the first use."""
         return Differences(self._accelerate, self._q, self._a), Differences(self._accelerate, self._v, self._a)
-
-    def _fastest_estimated(self) -> float:
-        """Estimate of the largest absolute eigenvalue, 1/s, of the linearized motion, by the Arnoldi iteration.
-
-        The iteration converges to the largest eigenvalues first, and needs no matrix of the size of the system. In a
-        system with constraint rows, its vectors are moved onto the directions that these leave free. [Arnoldi1951]
-        """
-        w, n, rate = self._w, self._system.n_q, RESOLVED / self._step_s
-        size = ON_SLOPE * max(1.0, float(np.abs(w.q).max()), float(np.abs(self._at_v).max()))
-        basis, H = np.zeros((ARNOLDI + 1, 2 * n)), np.zeros((ARNOLDI + 1, ARNOLDI))
-        start = np.random.default_rng(0).normal(size=2 * n)
-        free = self._onto_free_directions()
-        start = free(start)
-        basis[0] = start / np.linalg.norm(start)
-        for k in range(ARNOLDI):
-            dq, dv = basis[k, :n] / rate, basis[k, n:]
-            step = size / max(float(np.abs(dq).max()), float(np.abs(dv).max()))
-            ahead, behind = (self._moved_acceleration(sign * step * dq, sign * step * dv) for sign in (1.0, -1.0))
-            x = free(np.concatenate([rate * dv, (ahead - behind) / (2.0 * step)]))
-            for _ in range(2):  # twice, against rounding
-                parts = basis[: k + 1] @ x
-                H[: k + 1, k] += parts
-                x -= parts @ basis[: k + 1]
-            H[k + 1, k] = np.linalg.norm(x)
-            if not 0.0 < H[k + 1, k] < math.inf:
-                return math.inf if not math.isfinite(H[k + 1, k]) else _largest(H[: k + 1, : k + 1])
-            basis[k + 1] = x / H[k + 1, k]
-        return _largest(H[:ARNOLDI])
-
-    def _onto_free_directions(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Function that moves both halves of a vector (2 n_q,) onto the directions that the constraints leave free.
-
-        A half x becomes x + y with the least y' M y for which J (x + y) = 0.
-        """
-        system, n, m = self._system, self._system.n_q, self._system.max_rows
-        if m == 0:
-            return lambda x: x
-        self._moved_acceleration(np.zeros(n), np.zeros(n))
-        factor, rates, w = self._factor.copy(), np.zeros((2, m)), self._w
-        violations, y, ignored = np.zeros(system.constraint_modes[0].n_holonomic), np.zeros(n), np.zeros(m)
-        v, zero, r2, q = np.zeros(n), np.zeros(n), np.zeros(m), w.q.copy()
-        residuals = [system.bind("residual", [w.t, q, v, w.u, w.p], [violations, each]) for each in rates]
-        apply = system.bind("apply", [factor, zero, r2], [y, ignored])
-
-        def moved(x: np.ndarray) -> np.ndarray:
-            for sign, residual in zip((1.0, -1.0), residuals, strict=True):
-                v[:] = sign * x
-                residual()
-            r2[:] = (rates[1] - rates[0]) / 2.0
-            apply()
-            return x + y
-
-        return lambda x: np.concatenate([moved(x[:n]), moved(x[n:])])
-
-    def _moved_acceleration(self, dq: np.ndarray, dv: np.ndarray) -> np.ndarray:
-        """Accelerations (n_q,) at the checked state, moved by dq and dv."""
-        self._q[:], self._v[:] = self._w.q + dq, self._at_v + dv
-        self._accelerate()
-        return self._a.copy()
 
     # -- elements that determine a mode -------------------------------------------------------------------------------
 
@@ -527,11 +491,6 @@ def eigenvalues_below(A: np.ndarray, limit: float) -> bool:
             return True
         power, log_norm = power @ power / norm**2, 2.0 * log_norm
     return False
-
-
-def _largest(A: np.ndarray) -> float:
-    """Largest absolute eigenvalue of a square matrix."""
-    return float(np.abs(np.linalg.eigvals(A)).max())
 
 
 def _free_directions(J: np.ndarray) -> np.ndarray:
