@@ -1,9 +1,14 @@
 """The cable as a chain of equal rigid segments with springs in their joints: bodies, joints, and its equilibrium.
 
-The first segment is pinned to the world's origin. A force along x, the tension, pulls at the end of the last segment;
-this end stays at height 0. The angle of the first joint is the pitch of the first segment, about y: a positive pitch is
-downwards. The springs of the other joints are those of a beam whose bending is gathered in the joints; the mass of a
-segment is gathered at its two ends.
+The first segment is pinned to the world's origin. A spring without stiffness pulls at the end of the last segment with
+a constant force along x, the tension; this end stays at height 0. The angle of the first joint is the pitch of the
+first segment, about y: a positive pitch is downwards. The springs of the other joints are those of a beam whose bending
+is gathered in the joints; the mass of a segment is gathered at its two ends.
+
+A chain of short segments has vibrations much faster than any that the robot excites. The joints resist a change of
+their rate, as the rotor of a gear does: the inertia is the stiffness times `slowing` squared. So the mass matrix grows
+by a multiple of the stiffness matrix of bending, and a vibration whose bending alone has the angular frequency w_b
+becomes slower by the factor 1 / sqrt(1 + (w_b slowing)^2): selective mass scaling [OlovssonEtAl2005]. The statics stay.
 """
 
 from __future__ import annotations
@@ -16,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from robots.gibbon.parameters import GRAVITY
-from sim_core.mechanism import GROUND, Body, Coincidence, Joint, JointSpring, Shape, Tunable, Y, Z
-from sim_core.mechanism.custom_forces import CustomForce, ForcePoint, LawInputs
+from sim_core.mechanism import GROUND, Body, Coincidence, Joint, JointSpring, Shape, Spring, Tunable, Y, Z
 
+SLOWING = 1e-3  # s
+AWAY = 1.0  # m from the end of a straight chain to where the tension pulls it
 ENOUGH = 50  # iterations of Newton's method, which converges in five
 
 
@@ -31,6 +37,7 @@ class Chain:
     mass_per_length  kg/m
     bending          bending stiffness EI, N m2
     damping_ratio    damping ratio of the fastest vibration, in which neighbouring segments turn in opposite senses
+    slowing          period, s, divided by 2 pi, below which no vibration is; 0 for joints without inertia
     """
 
     count: int
@@ -38,6 +45,7 @@ class Chain:
     mass_per_length: float
     bending: float
     damping_ratio: float
+    slowing: float = SLOWING
 
     @property
     def segment(self) -> float:
@@ -52,7 +60,8 @@ class Chain:
     @property
     def fastest(self) -> float:
         """Angular frequency of the fastest vibration, rad/s, without tension."""
-        return 4.0 * math.sqrt(self.bending / self.mass_per_length) / self.segment**2
+        bent = 4.0 * math.sqrt(self.bending / self.mass_per_length) / self.segment**2
+        return bent / math.hypot(1.0, bent * self.slowing)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,7 +69,7 @@ class Chain:
         return tuple(f"segment_{k:03}" for k in range(self.count))
 
     def parts(self, tension: Tunable) -> dict[str, tuple[Any, ...]]:
-        """Bodies, joints and the force at the end, as keyword arguments of Mechanism."""
+        """Bodies, joints and the spring at the end, as keyword arguments of Mechanism."""
         h, names = self.segment, self.names
         mass = self.mass_per_length * h
         moment = mass * h**2 / 4
@@ -75,7 +84,9 @@ class Chain:
             )
             for name in names
         )
-        bends: dict[str, Any] = {"spring": JointSpring(stiffness=self.stiffness), "damping": self._damping}
+        inertia = self.stiffness * self.slowing**2
+        spring = JointSpring(stiffness=self.stiffness)
+        bends: dict[str, Any] = {"spring": spring, "damping": self._damping, "armature": inertia}
         joints = tuple(
             Joint(
                 name=name,
@@ -87,9 +98,16 @@ class Chain:
             )
             for k, name in enumerate(names)
         )
-        end = ForcePoint(name="end", body=names[-1], point=(h, 0.0, 0.0))
-        pull = CustomForce(name="tensioner", law=_pull, parameters=(("tension", tension),), points=(end,))
-        return {"bodies": bodies, "joints": joints, "forces": (pull,)}
+        tensioner = Spring(
+            name="tensioner",
+            body_a=names[-1],
+            point_a=(h, 0.0, 0.0),
+            body_b=GROUND,
+            point_b=(self.length + AWAY, 0.0, 0.0),
+            stiffness=0.0,
+            pretension=tension,
+        )
+        return {"bodies": bodies, "joints": joints, "springs": (tensioner,)}
 
     def support(self) -> Coincidence:
         """Constraint that keeps the end of the chain at height 0."""
@@ -132,10 +150,3 @@ class Chain:
         """World x and z, m, of a point of the chain at a position along the chain, m."""
         share = self.segment * np.clip(place / self.segment - np.arange(self.count), 0.0, 1.0)
         return float(share @ np.cos(pitches)), -float(share @ np.sin(pitches))
-
-
-def _pull(inputs: LawInputs) -> dict[str, Any]:
-    """The tension, along x."""
-    import casadi as ca  # light processes build the robot and derive nothing
-
-    return {"end": ca.vertcat(inputs.parameter["tension"], 0.0, 0.0)}

@@ -25,7 +25,7 @@ HAND_COLORS = {"hand_a": "#0072b2", "hand_b": "#d55e00"}  # colours of the first
 LINES, STARTS, TRUNKS = ("cable", "segments", "bars"), ("both", "a", "b"), ("passive", "actuated")
 
 CABLE = {"tension": 5e3, "modes": 30, "damping_ratio": 0.01, "clamp_width": numbers.CLAMP_WIDTH}
-SEGMENTS = {"tension": 5e3, "segments": numbers.CABLE_SEGMENTS, "damping_ratio": 0.02}
+SEGMENTS = {"tension": 5e3, "segments": numbers.CABLE_SEGMENTS, "damping_ratio": 0.05}
 ON_CABLE = {name: f"{number:g}, on the cable" for name, number in CABLE.items()}
 ON_CABLE["damping_ratio"] += f"; {SEGMENTS['damping_ratio']:g}, on segments"
 PER_LINE = {

@@ -63,6 +63,27 @@ def test_eight_hand_overs_in_a_row_along_a_cable_that_is_not_as_believed() -> No
     assert 0.8 < planner["tension_over_believed"] < 0.95  # tension over weight is 0.857 of the believed
 
 
+@pytest.mark.soak
+def test_eight_hand_overs_in_a_row_along_a_cable_of_segments() -> None:
+    controller, _, outputs = run("gibbon_segments", 18.0)
+    assert controller["hand_overs"] == 8
+    assert (controller["regrips"], controller["falls"], controller["late_plans"]) == (0, 0, 0)
+    assert max(outputs["hand_a_x"], outputs["hand_b_x"]) > 5.9 + 8 * 0.8
+
+
+def test_the_cable_of_segments_gives_the_same_bytes_again_and_its_energy_balances() -> None:
+    """In lockstep; the step resolves the fastest vibration, so that nothing is warned of."""
+    ends = []
+    for _ in range(2):
+        with compose(plan_of("gibbon_segments")) as composed:
+            composed.step(200)
+            simulation = composed.server.simulation
+            ends.append(simulation.snapshot().to_plain())
+            assert simulation.step_too_large is None
+            assert simulation.energy_ledger.largest < 1e-3
+    assert ends[0] == ends[1]
+
+
 @pytest.mark.parametrize("trunk", ["passive", "actuated"])
 def test_eight_hand_overs_in_a_row_of_three_links_along_bars(trunk: str) -> None:
     sets = "sim.parameters.links=3", f"sim.parameters.trunk={trunk}"
