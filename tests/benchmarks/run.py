@@ -37,6 +37,7 @@ BENCHMARKS = (
     "gibbon",
     "laws",
     "peaks",
+    "quadruped",
     "environments",
     "stability",
     "sweep",

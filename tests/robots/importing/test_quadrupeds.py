@@ -70,10 +70,14 @@ class Ours:
         """Height of the base, m, after some seconds under a force on it."""
         self.sim.push(self._root, force)
         for _ in range(round(seconds / STEP)):
-            q, v = self.sim.coordinates[self._own], self.sim.velocities[self._own]
-            self.sim.drive(self._stance.effort(self._reference, q, v))
+            self.control()
             self.sim.step()
         return float(self.sim.coordinates[2])
+
+    def control(self) -> None:
+        """Set the efforts that hold the posture."""
+        q, v = self.sim.coordinates[self._own], self.sim.velocities[self._own]
+        self.sim.drive(self._stance.effort(self._reference, q, v))
 
 
 class Peer:
@@ -95,12 +99,21 @@ class Peer:
         """Height of the base, m, after some seconds under a force on it."""
         data = self.data
         for _ in range(round(seconds / STEP)):
-            data.ctrl[:] = self._stance.effort(self._reference, data.qpos[self._q], data.qvel[self._v])
+            self.control()
             data.qfrc_applied[:] = 0.0
             at = data.xpos[self._root]
             self._mujoco.mj_applyFT(self.model, data, np.array(force), np.zeros(3), at, self._root, data.qfrc_applied)
-            self._mujoco.mj_step(self.model, data)
+            self.step()
         return float(data.qpos[2])
+
+    def control(self) -> None:
+        """Set the efforts that hold the posture."""
+        data = self.data
+        data.ctrl[:] = self._stance.effort(self._reference, data.qpos[self._q], data.qvel[self._v])
+
+    def step(self) -> None:
+        """Take a step."""
+        self._mujoco.mj_step(self.model, self.data)
 
 
 def creep(name: str, seconds: float) -> float:
