@@ -6,7 +6,7 @@ calls its methods. Methods yield or return outgoing messages as (name, message) 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -158,6 +158,15 @@ class Node:
         """Names of the actuators that the node commands in this plan.
 
         Returns None if the node may command every actuator; no other node of the plan may then command an actuator.
+        """
+        return None
+
+    @classmethod
+    def rehearsal(cls, params: Any, plan: Plan) -> Callable[[], Any] | None:
+        """Function that does the longest work of one turn, for `armswing doctor LAUNCH`, which measures its time.
+
+        Called in a process without a launch. For a class whose `Params` have a field `solve_ms`: the time that this
+        work takes in lockstep. None for other nodes.
         """
         return None
 

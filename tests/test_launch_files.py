@@ -127,6 +127,19 @@ def test_the_lockstep_run_records_every_message_and_follows_the_reference(launch
     assert state["position"][late, 0] == pytest.approx(reference["position"][-1, 0], abs=0.05)
 
 
+def test_the_hand_passes_its_first_via_point_and_stays_out_of_the_sphere(launched: Callable[[Path], Ended]) -> None:
+    file = ROOT / "launch/arm_4dof_nmpc.toml"
+    params = load_plan(file).nodes[0].params
+    state = read_recording(launched(file).folder / "arm_4dof_nmpc.mcap")["arm_4dof/state"]
+    places = np.column_stack([state[f"outputs.claw_{axis}"] for axis in "xyz"])
+    at, *via = params["point_waypoints"][1]
+    assert np.linalg.norm(places[np.searchsorted(state["timestamp"], at)] - via) < 0.01
+    (sphere,) = params["spheres"]
+    distances = np.linalg.norm(places - sphere[:3], axis=1)
+    assert sphere[3] <= distances.min() < sphere[3] + 0.02  # the straight way leads through it
+    assert np.abs(state["velocity"]).max() <= 2.14
+
+
 def test_the_squeezers_recording_ends_at_its_published_angles(launched: Callable[[Path], Ended]) -> None:
     ended = launched(ROOT / "launch/examples/squeezer.toml")
     state = read_recording(ended.folder / "squeezer.mcap")["andrews_squeezer/state"]

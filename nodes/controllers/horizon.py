@@ -36,16 +36,25 @@ class EffortPlan:
         stage = math.floor((time - self.start) / self.step_s + 1e-6)
         return np.asarray(self.u[min(max(stage, 0), len(self.u) - 1)])
 
+    def state_at(self, time: float) -> Vector:
+        """Planned state (2 n_q,) at a time (s), interpolated between the stages."""
+        stages: Vector = np.array([(time - self.start) / self.step_s])
+        return np.asarray(self._states(stages)[0])
+
+    def _states(self, stages: Vector) -> Vector:
+        """States (m, 2 n_q) at places (m,) counted in stages from the start."""
+        place = np.clip(stages, 0.0, len(self.u))
+        before = np.minimum(place.astype(int), len(self.u) - 1)
+        part = (place - before)[:, None]
+        return np.asarray((1.0 - part) * self.x[before] + part * self.x[before + 1])
+
     def shift_into(self, control: OptimalControl, start: float) -> None:
         """Set the states and efforts of `control`, whose first stage begins at `start`, from this plan."""
         N = len(self.u)
         shift = (start - self.start) / self.step_s
         middle = np.floor(np.arange(N) + 0.5 + shift).astype(int)
         control.u[:] = self.u[np.clip(middle, 0, N - 1)]
-        place = np.clip(np.arange(N + 1) + shift, 0.0, N)
-        before = np.minimum(place.astype(int), N - 1)
-        part = (place - before)[:, None]
-        control.x[:] = (1.0 - part) * self.x[before] + part * self.x[before + 1]
+        control.x[:] = self._states(shift + np.arange(N + 1, dtype=np.float64))
 
 
 class Predictor:
@@ -80,13 +89,16 @@ class HorizonReference:
     hold the robot at rest at the states of the present guess.
     """
 
-    def __init__(self, problem: Any, control: OptimalControl, targets: Targets) -> None:
-        self._problem, self._control, self._targets = problem, control, targets
+    def __init__(self, problem: Any, control: OptimalControl) -> None:
+        self._problem, self._control = problem, control
         self._inverse = DrivenDynamics(problem.system)
         self._indices = problem.model.indices
 
-    def update(self, start: float) -> None:
-        """Set the reference of a horizon that begins at the time `start` (s)."""
+    def update(self, start: float, targets: Targets) -> None:
+        """Set the reference of a horizon that begins at the time `start` (s).
+
+        targets  latest references of the topic `reference`
+        """
         control, problem = self._control, self._problem
         stages = np.arange(1, control.horizon + 1, dtype=np.float64)
         times: Vector = start + control.step_s * stages
@@ -94,16 +106,29 @@ class HorizonReference:
             control.position[:], control.velocity[:] = minimum_jerk_rows(problem.waypoints, times)
         else:
             for k, time in enumerate(times):
-                control.position[k], control.velocity[k], _ = self._targets.at(time)
+                control.position[k], control.velocity[k], _ = targets.at(time)
         if len(problem.point_waypoints):
             control.place[:], _ = minimum_jerk_rows(problem.point_waypoints, times)
         if problem.turning.any():
             away = control.x[-1, : control.n] - control.position[-1]
             control.position += problem.turning * math.tau * np.round(away / math.tau)
         for k in range(control.horizon):
-            self._inverse.q[:] = control.x[k, : control.n]
-            self._inverse()
-            control.effort[k, problem.driven] = self._inverse.tau[self._indices]
+            control.effort[k] = self._holding(control.x[k])
+
+    def rest_at(self, x: Vector) -> None:
+        """Set the guess of the problem to rest at the positions of a state x (2 n_q,)."""
+        control = self._control
+        control.x[:] = x
+        control.x[1:, control.n :] = 0.0
+        control.u[:] = np.clip(self._holding(x), -control.limits.effort, control.limits.effort)
+
+    def _holding(self, x: Vector) -> Vector:
+        """Efforts (n_u,) that hold the driven joints at rest at the positions of a state."""
+        effort = np.zeros(self._control.n_u)
+        self._inverse.q[:] = x[: self._control.n]
+        self._inverse()
+        effort[self._problem.driven] = self._inverse.tau[self._indices]
+        return effort
 
 
 def minimum_jerk_rows(rows: Vector, times: Vector) -> tuple[Vector, Vector]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Annotated, Any
 
 import msgspec
@@ -51,6 +53,7 @@ class NmpcParams(ModelParams, frozen=True, kw_only=True):
     point_weight     weight of the squared distance of the point from its reference
     point_waypoints  [[t, x, y, z], ...] of the point, reached at rest with minimum jerk
     spheres          [[x, y, z, radius], ...] that the point stays out of
+    clearance        distance from the spheres that the plans keep, as the stages are checked, not the way between them
     """
 
     horizon: Annotated[int, Range(1, 1000, "stages")] = 50
@@ -69,6 +72,7 @@ class NmpcParams(ModelParams, frozen=True, kw_only=True):
     point_weight: Annotated[float, Range(0.0, 1e9, "1/m^2")] = 1000.0
     point_waypoints: list[list[float]] = []  # s, then m
     spheres: list[list[float]] = []  # m
+    clearance: Annotated[float, Range(0.0, 1e3, "m")] = 0.0  # m
 
     def __post_init__(self) -> None:
         if (self.point_waypoints or self.spheres) and not self.point:
@@ -108,8 +112,11 @@ class Problem:
         lower = np.array([-np.inf if joint.lower is None else joint.lower for joint in joints])
         upper = np.array([np.inf if joint.upper is None else joint.upper for joint in joints])
         self._limit_positions(lower, upper)
+        fastest = {one.joint: one.velocity_limit for one in mechanism.actuators if one.velocity_limit is not None}
+        velocity = np.array([fastest.get(name, np.inf) for name in names])
         spheres = np.array(params.spheres, dtype=float).reshape(-1, 4)
-        self.limits = Limits(most, lower, upper, spheres)
+        spheres[:, 3] += params.clearance
+        self.limits = Limits(most, lower, upper, velocity, spheres)
         for name in params.turning:
             if name not in names:
                 raise ValueError(f"turning: robot {mechanism.name!r} has no joint {name!r}{suggestion(name, names)}")
@@ -159,12 +166,15 @@ class Nmpc(Node):
 
     A plan begins from the state that the model predicts for the time at which the plan is in use. If a plan has no
     solution or is late, the previous plan goes on, and the counters `failed_plans` and `late_plans` count it.
+
+    In realtime, a thread solves while the node goes on answering states. In lockstep, the solution is at hand at once,
+    and its plan is used after `solve_ms`.
     """
 
     subscribes = {"state": RobotState, "reference": JointReference, "event": Event}
     publishes = {"command": JointCommand}
     Params = NmpcParams
-    state_attributes = ("_take_over", "_targets", "_plan", "_next_plan", "_due", "_counts", "_held")
+    state_attributes = ("_take_over", "_targets", "_plan", "_next_plan", "_due", "_counts", "_held", "_has_failed")
     _expected: ExpectedJoints
 
     @classmethod
@@ -179,15 +189,24 @@ class Nmpc(Node):
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
         self._take_over = TakeOver(context)
+        self._running: Future[EffortPlan | None] | None = None
+        is_realtime = context.plan is not None and context.plan.sim.mode == "realtime"
+        self._thread = ThreadPoolExecutor(1) if is_realtime else None
         return self.on_parameters(context.params)
 
+    def on_stop(self) -> Outgoing:
+        if self._thread is not None:
+            self._thread.shutdown()
+        return None
+
     def on_parameters(self, params: Any) -> Outgoing:
+        self._abandon()
         context = self._context
         self._problem = problem = Problem(params, context.robot_parameters, context.robot_source)
         self._control = problem.build(LIMIT_S if context.plan is None else context.plan.sim.compile_limit_s)
         self._lead_s, self._solve_s = 1e-3 * (params.solve_ms + params.delay_ms), 1e-3 * params.solve_ms
         self._delay_s = 1e-3 * params.delay_ms
-        self._period_s = max(1e-3 * (params.period_ms or params.stage_ms), self._solve_s)
+        self._period_s = 1e-3 * (params.period_ms or params.stage_ms)
         self._predictor = Predictor(problem.system, self._lead_s)
         self._expected = ExpectedJoints(context, problem.model.names)
         self._begin()
@@ -195,17 +214,24 @@ class Nmpc(Node):
         self._first_plan(0.0, np.concatenate([mechanism.initial_q, mechanism.initial_v]))
         return None
 
+    def _abandon(self) -> None:
+        """Wait for a solution that is under way, and discard it."""
+        if self._running is not None:
+            self._running.exception()
+            self._running = None
+
     def on_reset(self, time: float) -> Outgoing:
+        self._abandon()
         self._take_over.restart(time)
         self._begin()
         return None
 
     def _begin(self) -> None:
         self._targets = Targets(self._problem.model.names)
-        self._reference = HorizonReference(self._problem, self._control, self._targets)
+        self._reference = HorizonReference(self._problem, self._control)
         self._plan: EffortPlan | None = None
         self._next_plan: EffortPlan | None = None
-        self._due, self._held = -np.inf, False
+        self._due, self._held, self._has_failed = -np.inf, False, False
         self._counts = {"plans": 0, "failed_plans": 0, "late_plans": 0}
 
     def on_message(self, name: str, message: Message) -> Outgoing:
@@ -225,8 +251,8 @@ class Nmpc(Node):
             self._held = True
         if self._plan is None:
             self._first_plan(now, x)
-        elif now >= self._due - SAME_INSTANT:
-            self._solve(now, x)
+        else:
+            self._plan_ahead(now, x)
         if self._next_plan is not None and now >= self._next_plan.ready - SAME_INSTANT:
             self._plan, self._next_plan = self._next_plan, None
         assert self._plan is not None
@@ -238,35 +264,80 @@ class Nmpc(Node):
         return JointCommand(name=model.actuators, value=effort.tolist(), state_seq=state.seq)
 
     def _first_plan(self, now: float, x: Vector) -> None:
-        """Plan from the motion without efforts, iterated until the plan changes no more."""
+        """Plan from rest at the state, iterated until the plan changes no more."""
         control = self._control
-        control.u[:] = 0.0
-        control.roll_out(x)
+        self._reference.rest_at(x)
         for _ in range(FIRST_ITERATIONS):
-            self._reference.update(now)
+            self._reference.update(now, self._targets)
             if not control.iterate(x) or control.change < CONVERGED:
                 break
         self._plan = EffortPlan(now, now, control.step_s, control.x.copy(), control.u.copy())
         self._due = now + self._period_s
 
-    def _solve(self, now: float, x: Vector) -> None:
-        """One real-time iteration from the state at which the plan will be in use."""
+    def _plan_ahead(self, now: float, x: Vector) -> None:
+        """Take the plan that is solved, and begin the next one if it is due."""
+        if self._running is not None and self._running.done():
+            self._take(self._running.result(), now)
+            self._running = None
+        if now < self._due - SAME_INSTANT:
+            return
+        if self._running is not None:
+            self._counts["late_plans"] += 1
+            self._due += self._period_s
+            return
         assert self._plan is not None
-        latest, start = self._next_plan or self._plan, now + self._lead_s
+        arguments = now, x, self._plan, self._next_plan, copy.deepcopy(self._targets)
         self._due = now + self._period_s
-        ahead = self._predictor(x, now, self._plan, self._next_plan)
-        latest.shift_into(self._control, start)
-        self._reference.update(start)
-        if not self._control.iterate(ahead):
+        if self._thread is not None:
+            self._running = self._thread.submit(self._solved, *arguments)
+            return
+        if self._solve_s > self._period_s + SAME_INSTANT:
+            self._counts["late_plans"] += 1
+            self._due = now + self._solve_s
+        self._take(self._solved(*arguments), now)
+
+    def _take(self, plan: EffortPlan | None, now: float) -> None:
+        """Use a plan when it is ready, and count it."""
+        self._has_failed = plan is None
+        if plan is None:
             self._counts["failed_plans"] += 1
             return
         self._counts["plans"] += 1
-        control = self._control
-        self._next_plan = EffortPlan(start, now + self._solve_s, control.step_s, control.x.copy(), control.u.copy())
+        self._counts["late_plans"] += now > plan.ready + SAME_INSTANT
+        self._next_plan = plan
+
+    def _solved(
+        self, now: float, x: Vector, plan: EffortPlan, following: EffortPlan | None, targets: Targets
+    ) -> EffortPlan | None:
+        """Plan by one real-time iteration from the state at which it will be in use; None if there is no solution."""
+        control, start = self._control, now + self._lead_s
+        ahead = self._predictor(x, now, plan, following)
+        if self._has_failed:
+            self._reference.rest_at(ahead)
+        else:
+            (following or plan).shift_into(control, start)
+        self._reference.update(start, targets)
+        if not control.iterate(ahead):
+            return None
+        return EffortPlan(start, now + self._solve_s, control.step_s, control.x.copy(), control.u.copy())
 
     @property
     def counters(self) -> Mapping[str, int]:
         return self._counts
+
+    @classmethod
+    def rehearsal(cls, params: Any, plan: Plan) -> Callable[[], Any]:
+        node, alone = cls(), msgspec.structs.replace(plan, sim=msgspec.structs.replace(plan.sim, mode="lockstep"))
+        random = np.random.default_rng(plan.seed)
+        node.on_start(Context("rehearsal", plan.sim.robot, 1e-3 * plan.sim.step_ms, params, random, plan=alone))
+        return node._rehearse
+
+    def _rehearse(self) -> None:
+        """Make the plan that is due, from a state that follows the plan before."""
+        plan = self._next_plan or self._plan
+        assert plan is not None
+        self._plan, self._next_plan = plan, None
+        self._plan_ahead(self._due, plan.state_at(self._due))
 
 
 def check_differentiable(problem: Problem) -> None:

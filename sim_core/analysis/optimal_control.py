@@ -46,12 +46,14 @@ class Limits:
 
     effort        (n_u,) largest absolute efforts; inf for none
     lower, upper  (n_q,) positions; infinite for none
+    velocity      (n_q,) largest absolute velocities; inf for none
     spheres       (m, 4) centre x, y, z and radius, m
     """
 
     effort: Array
     lower: Array
     upper: Array
+    velocity: Array
     spheres: Array = field(default_factory=lambda: np.zeros((0, 4)))
 
 
@@ -144,11 +146,14 @@ class OptimalControl:
         qp.g_u[:] = self.costs.effort * (self.u - self.effort)
 
     def _bound(self, start: Array) -> None:
-        """Bounds of du and dq. A joint that starts beyond its limit may stay where it is."""
-        qp, q, limits = self._qp, self.x[1:, : self.n], self.limits
+        """Bounds of du, dq and dv. A joint that starts beyond its limits may stay there, and be fast for one stage."""
+        qp, limits, q, v = self._qp, self.limits, self.x[1:, : self.n], self.x[1:, self.n :]
         qp.u_low[:], qp.u_high[:] = -limits.effort - self.u, limits.effort - self.u
         qp.q_low[:] = np.minimum(limits.lower, start[: self.n]) - q
         qp.q_high[:] = np.maximum(limits.upper, start[: self.n]) - q
+        qp.v_low[:], qp.v_high[:] = -limits.velocity - v, limits.velocity - v
+        fastest = np.maximum(limits.velocity, np.abs(start[self.n :]))
+        qp.v_low[0], qp.v_high[0] = -fastest - v[0], fastest - v[0]
 
     def _follow_point(self) -> None:
         assert self._point is not None
@@ -201,7 +206,7 @@ class _StageProgram:
 
     A, B, gap       A dx_k + B du_k - dx_(k+1) = gap; A of the first stage is not used, as gap has its product
     H_q, H_v, H_u   Hessian: a matrix, and two diagonals; g_q, g_v, g_u: gradient
-    u_low, u_high, q_low, q_high  bounds
+    u_low, u_high, q_low, q_high, v_low, v_high  bounds
     D, d_low        D dq_(k+1) + slack_(k+1) >= d_low, one row for each sphere
     du, dx          solution
     """
@@ -215,6 +220,7 @@ class _StageProgram:
         self.g_q, self.g_v, self.g_u = zeros(n), zeros(n), zeros(n_u)
         self.D, self.d_low = zeros(n_spheres, n), zeros(n_spheres)
         self.u_low, self.u_high, self.q_low, self.q_high = zeros(n_u), zeros(n_u), zeros(n), zeros(n)
+        self.v_low, self.v_high = zeros(n), zeros(n)
         self.du, self.dx = zeros(n_u), zeros(2 * n)
         slack = int(n_spheres > 0)
         width, height = n_u + 2 * n + slack, 2 * n + n_spheres
@@ -253,6 +259,7 @@ class _StageProgram:
         given["g"][u], given["g"][q], given["g"][v], given["g"][s] = self.g_u, self.g_q, self.g_v, SLACK_COST
         given["lbx"][u], given["ubx"][u] = self.u_low, self.u_high
         given["lbx"][q], given["ubx"][q], given["lbx"][s] = self.q_low, self.q_high, 0.0
+        given["lbx"][v], given["ubx"][v] = self.v_low, self.v_high
         given["lba"][steps], given["uba"][steps], given["lba"][out] = self.gap, self.gap, self.d_low
         self._run()
         solution = self._found["x"]

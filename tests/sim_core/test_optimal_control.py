@@ -57,6 +57,8 @@ def by_ipopt(control: OptimalControl, mechanism: Mechanism, start: np.ndarray) -
         for i in range(n):
             if np.isfinite(limits.upper[i]):
                 opti.subject_to(opti.bounded(limits.lower[i], q[i], limits.upper[i]))
+            if np.isfinite(limits.velocity[i]):
+                opti.subject_to(opti.bounded(-limits.velocity[i], v[i], limits.velocity[i]))
         factor = costs.terminal if k == N - 1 else 1.0
         cost = ca.dot(costs.position, (q - control.position[k]) ** 2)
         cost += ca.dot(costs.velocity, (v - control.velocity[k]) ** 2)
@@ -90,7 +92,9 @@ def converged(control: OptimalControl, start: np.ndarray, most: int = 200) -> No
 def test_a_pendulum_at_its_torque_limit_has_the_efforts_that_ipopt_finds() -> None:
     mechanism = build("rotary_pendulum", coordinates="joint", start_deg=160.0)
     costs = Costs(np.array([0.5, 1.0]), np.array([0.01, 0.01]), np.array([50.0]), terminal=100.0)
-    control = OptimalControl(assemble(mechanism), 20, 0.02, costs, Limits(np.array([0.04]), -FREE[:2], FREE[:2]))
+    control = OptimalControl(
+        assemble(mechanism), 20, 0.02, costs, Limits(np.array([0.04]), -FREE[:2], FREE[:2], FREE[:2])
+    )
     control.position[:] = 0.0, np.pi
     start = np.array([*mechanism.initial_q, 0.0, 0.0])
     control.roll_out(start)
@@ -110,7 +114,9 @@ def test_an_arm_around_a_sphere_and_at_a_joint_limit_moves_as_ipopt_finds() -> N
     goal = np.array(list(system.outputs(0.0, goal_q, start[4:]).values()))
     spheres = np.array([[*(0.5 * (claw + goal) + [0.0, 0.0, 0.02]), 0.12]])
     upper = np.array([6.28, 0.55, 3.92, 2.6])
-    limits = Limits(np.array([50.0, 50.0, 32.0, 32.0]), -np.array([6.28, 2.05, 3.92, 2.6]), upper, spheres)
+    limits = Limits(
+        np.array([50.0, 50.0, 32.0, 32.0]), -np.array([6.28, 2.05, 3.92, 2.6]), upper, np.full(4, 0.8), spheres
+    )
     costs = Costs(np.full(4, 0.1), np.full(4, 1.0), np.full(4, 1e-3), point=1000.0, terminal=10.0)
     control = OptimalControl(system, 10, 0.05, costs, limits, "claw")
     control.place[:] = claw + np.linspace(0.1, 1.0, 10)[:, None] * (goal - claw)
@@ -124,6 +130,7 @@ def test_an_arm_around_a_sphere_and_at_a_joint_limit_moves_as_ipopt_finds() -> N
     distances = np.linalg.norm(places - spheres[0, :3], axis=1)
     assert distances.min() == pytest.approx(0.12, abs=1e-5)
     assert control.x[:, 1].max() <= 0.55 + 1e-6
+    assert np.abs(control.x[:, 4:]).max() == pytest.approx(0.8, abs=1e-6)
     assert control.x == pytest.approx(x, abs=1e-4)
     assert control.u == pytest.approx(u, abs=1e-4 * 50.0)
 
@@ -132,4 +139,4 @@ def test_a_robot_with_loops_is_refused_in_one_line() -> None:
     system = assemble(build("four_bar_chain"))
     costs = Costs(np.ones(system.n_q), np.ones(system.n_q), np.ones(system.n_u))
     with pytest.raises(InvalidRequest, match="has constraints"):
-        OptimalControl(system, 5, 0.01, costs, Limits(np.ones(system.n_u), -FREE, FREE))
+        OptimalControl(system, 5, 0.01, costs, Limits(np.ones(system.n_u), -FREE, FREE, FREE))

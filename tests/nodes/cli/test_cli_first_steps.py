@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nodes.cli.application import run
-from nodes.cli.commands.setup import doctor
+from nodes.cli.commands.setup import doctor, rehearsing
 from nodes.framework.messages import JointCommand
 from nodes.framework.messages.codec import decode
 from nodes.framework.plan.files.file import load_plan
@@ -32,6 +32,22 @@ def test_doctor_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert findings["wake-up"]["figures"]["late_max_s"] > 0.0
     assert run(["doctor", "--seconds", "0"]) == 2
     assert capsys.readouterr().err.strip() == "armswing: --seconds 0: expected a number in 0.1 .. 3600"
+
+
+def test_doctor_compares_the_time_of_a_predictive_controller_with_that_in_lockstep(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rehearsing, "CALLS", 5)
+    run(["doctor", "launch/rotary_pendulum_nmpc.toml", "--json", "--seconds", "0.1"])
+    (found,) = [one for one in json.loads(capsys.readouterr().out) if one["subject"] == "plan time"]
+    figures = found["figures"]
+    assert 0.0 < figures["p50_ms"] <= figures["p99_ms"]
+    assert (found["level"] == "ok") == (figures["p99_ms"] <= figures["solve_ms"] == 2.0)
+
+
+def test_doctor_refuses_a_launch_file_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "no_such_launch", "--seconds", "0.1"]) == 2
+    assert "no_such_launch" in capsys.readouterr().err
 
 
 def test_doctor_looks_at_the_folder_of_the_domain_that_is_asked_for(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import msgspec
@@ -107,3 +108,49 @@ def test_a_robot_in_absolute_coordinates_is_refused_in_one_line() -> None:
     )
     with pytest.raises(ValueError, match="is not in joint coordinates"):
         Nmpc.check(NmpcParams(), looped)
+
+
+def test_a_solution_that_takes_longer_than_its_period_is_late_and_the_old_plan_goes_on() -> None:
+    node = started(solve_ms=50.0)
+    rows = swing(node, 0.5)
+    assert node.counters["late_plans"] == 10
+    assert node.counters["plans"] + node.counters["failed_plans"] == 10
+    changes = np.flatnonzero(np.diff(rows[:, 3])) + 1
+    assert set(np.round(rows[changes, 0] / 0.001).astype(int) % 10) == {0}  # stages of 20 ms, plans of 50 ms
+
+
+def test_a_solution_that_takes_too_long_lets_the_pendulum_fall() -> None:
+    assert stands_from(swing(started(solve_ms=400.0, horizon=20), 2.0)) == np.inf
+
+
+def test_a_thread_solves_in_realtime_while_the_old_plan_goes_on() -> None:
+    plan = load_plan(LAUNCH)
+    live = msgspec.structs.replace(plan, sim=msgspec.structs.replace(plan.sim, mode="realtime"))
+    node, released = Nmpc(), threading.Event()
+    node.on_start(Context("nmpc", "robot", 1e-3, params_of(LAUNCH), np.random.default_rng(0), plan=live))
+    update = node._reference.update
+
+    def slow(*arguments: Any) -> None:
+        assert released.wait(20.0)
+        update(*arguments)
+
+    def answer(milliseconds: int) -> float:
+        at = 1e-3 * milliseconds
+        state = RobotState(name=["arm", "pendulum"], position=[0.0, 0.0], velocity=[0.0, 0.0], timestamp=at)
+        ((_, command),) = node.on_message("state", state) or []
+        assert isinstance(command, JointCommand)
+        return command.value[0]
+
+    answer(0)
+    old, node._reference.update = node._plan, slow  # type: ignore[assignment,method-assign]
+    assert old is not None
+    for k in range(1, 61):  # the first solution is due at 20 ms, the others at 40 and 60 ms
+        assert answer(k) == pytest.approx(old.effort_at(1e-3 * k)[0])
+    assert node.counters == {"plans": 0, "failed_plans": 0, "late_plans": 2}
+    released.set()
+    assert node._running is not None
+    node._running.result(20.0)
+    answer(61)
+    assert node.counters["plans"] == 1
+    assert node._plan is not old
+    node.on_stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import platform
 import sys
@@ -63,10 +64,15 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(
+    launch: Annotated[
+        str, typer.Argument(help="Launch file whose predictive controllers are timed.", show_default="none")
+    ] = "",
     seconds: Annotated[float, typer.Option("--seconds", help="Duration of the wake-up measurement (s).")] = SECONDS,
     as_json: AsJson = False,
 ) -> None:
     """Check this computer: libraries, Qt, cores, settings, and the rate that a loop sustains. Exit code 1 on a fault.
+
+    With a launch file, the time that its predictive controllers take for a plan is compared with their `solve_ms`.
 
     The loop rate is measured with the usual scheduling for half of the time. For the other half it is measured with
     SCHED_FIFO, if that is permitted.
@@ -74,6 +80,7 @@ def doctor(
     if not SHORTEST_S <= seconds <= LONGEST_S:
         raise InputError(f"--seconds {seconds:g}: expected a number in {SHORTEST_S:g} .. {LONGEST_S:g}")
     findings = [finding for check in CHECKS for finding in check()]
+    findings += _rehearsed(launch) if launch else []
     if not as_json:
         for finding in findings:
             _show(finding)
@@ -154,6 +161,28 @@ def _jitter_finding(subject: str, jitter: Any) -> Finding:
     hint = "" if fit else "; expect overruns at 1 kHz: end other programs, or follow the notes"
     figures = {**msgspec.to_builtins(jitter), "holds_hz": holds}
     return Finding("ok" if fit else "note", subject, f"{verdict}: {jitter.text}{stolen}{hint}", figures)
+
+
+def _rehearsed(launch: str) -> list[Finding]:
+    """Time the rehearsals of the launch file's nodes, and compare with the time that they have in lockstep."""
+    # plans and robots, which the other checks do not need
+    from nodes.cli.commands.setup.rehearsing import processor_times_ms, rehearsals
+
+    found = []
+    for name, assumed_ms, work in rehearsals(launch):
+        p50, p99 = processor_times_ms(work)
+        text = f"{name} takes {p50:.2f} ms for a plan, p99 {p99:.2f} ms of processor time"
+        advice = (
+            f"write solve_ms = {math.ceil(10.0 * p99) / 10.0:g} into its params, which lockstep then takes into account"
+        )
+        text += "; " + (
+            f"its solve_ms = {assumed_ms:g}" if p99 <= assumed_ms else f"its solve_ms = {assumed_ms:g}: {advice}"
+        )
+        level = "ok" if p99 <= assumed_ms else "fault" if assumed_ms else "note"
+        found.append(
+            Finding(level, "plan time", text, {"node": name, "p50_ms": p50, "p99_ms": p99, "solve_ms": assumed_ms})
+        )
+    return found or [Finding("note", "plan time", f"no node of {launch} has a time to measure")]
 
 
 def _python() -> Iterator[Finding]:
