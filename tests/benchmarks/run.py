@@ -40,6 +40,7 @@ BENCHMARKS = (
     "quadruped",
     "environments",
     "stability",
+    "predictive",
     "sweep",
     "messages",
     "network",

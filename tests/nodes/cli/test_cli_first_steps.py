@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nodes.cli.application import run
-from nodes.cli.commands.setup import doctor, rehearsing
+from nodes.cli.commands.setup import doctor
 from nodes.framework.messages import JointCommand
 from nodes.framework.messages.codec import decode
 from nodes.framework.plan.files.file import load_plan
@@ -37,7 +37,7 @@ def test_doctor_reports_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_doctor_compares_the_time_of_a_predictive_controller_with_that_in_lockstep(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(rehearsing, "CALLS", 5)
+    monkeypatch.setattr(doctor, "CALLS", 5)
     run(["doctor", "launch/rotary_pendulum_nmpc.toml", "--json", "--seconds", "0.1"])
     (found,) = [one for one in json.loads(capsys.readouterr().out) if one["subject"] == "plan time"]
     figures = found["figures"]

@@ -7,6 +7,7 @@ import math
 import os
 import platform
 import sys
+import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,6 +43,7 @@ SECONDS = 10.0
 SHORTEST_S, LONGEST_S = 0.1, 3600.0
 BUSY = 0.7  # fraction of the cores used by other processes above which wake-ups are late
 STOLEN = 0.01  # fraction of the time taken by a virtual machine's host that is worth a note
+CALLS, WARM_CALLS = 300, 20  # of a rehearsal: measured, and before
 LONGEST_FOLDER = 80  # a Unix socket path holds 107 characters, file name included
 
 
@@ -165,9 +167,6 @@ def _jitter_finding(subject: str, jitter: Any) -> Finding:
 
 def _rehearsed(launch: str) -> list[Finding]:
     """Time the rehearsals of the launch file's nodes, and compare with the time that they have in lockstep."""
-    # plans and robots, which the other checks do not need
-    from nodes.cli.commands.setup.rehearsing import processor_times_ms, rehearsals
-
     found = []
     for name, assumed_ms, work in rehearsals(launch):
         p50, p99 = processor_times_ms(work)
@@ -183,6 +182,37 @@ def _rehearsed(launch: str) -> list[Finding]:
             Finding(level, "plan time", text, {"node": name, "p50_ms": p50, "p99_ms": p99, "solve_ms": assumed_ms})
         )
     return found or [Finding("note", "plan time", f"no node of {launch} has a time to measure")]
+
+
+def rehearsals(launch: str) -> Iterator[tuple[str, float, Callable[[], Any]]]:
+    """(name, solve_ms, rehearsal) of the nodes of a launch file that have one, in this process."""
+    # plans and robots, which the other checks do not need
+    from nodes.framework.plan.files.file import load_plan
+    from nodes.framework.plan.key_checks import PlanError, convert
+    from nodes.framework.plan.node_classes import load_class
+
+    try:
+        plan = load_plan(launch)
+        for node in plan.nodes:
+            cls = load_class(node.run, plan.folder)
+            params: Any = convert(node.params, cls.Params, node.name)
+            if (work := cls.rehearsal(params, plan)) is not None:
+                yield node.name, params.solve_ms, work
+    except PlanError as error:
+        raise InputError(str(error)) from error
+
+
+def processor_times_ms(work: Callable[[], Any]) -> tuple[float, float]:
+    """Median and 99th percentile of the processor time of a call, ms."""
+    for _ in range(WARM_CALLS):
+        work()
+    times = []
+    for _ in range(CALLS):
+        before = time.process_time()
+        work()
+        times.append(time.process_time() - before)
+    ordered = sorted(times)
+    return 1e3 * ordered[len(times) // 2], 1e3 * ordered[math.ceil(0.99 * len(times)) - 1]
 
 
 def _python() -> Iterator[Finding]:

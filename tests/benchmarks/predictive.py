@@ -1,0 +1,98 @@
+"""Predictive control: the time of a plan, the pendulum's swing-up, and an arm around a sphere.
+
+    python tests/benchmarks/predictive.py [--json FILE]
+
+plans     processor time of one whole real-time iteration, p50 and p99 of CALLS that follow the motion, for both launch
+          files
+swing-up  time from the first torque until the pendulum is within 10 degrees of upright and stays
+arm       in lockstep with the p99 measured before as `solve_ms`: largest distance from the via points at their times,
+          and smallest distance of the hand from the sphere
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from bars import at_least, at_most
+
+from nodes.cli.commands.setup.doctor import processor_times_ms, rehearsals
+from nodes.controllers.nmpc import Nmpc, NmpcParams
+from nodes.framework.messages import JointCommand, RobotState
+from nodes.framework.plan.files.file import load_plan
+from nodes.node import Context
+from robots.registry import build, with_joint_coordinates
+from sim_core.simulation import Simulation
+from sim_core.system import assemble
+
+LAUNCH = Path(__file__).resolve().parents[2] / "launch"
+REPEATS = 3  # of the measurement of a time; the best counts
+PLAN_BARS_MS = {"rotary_pendulum": 2.0, "arm_4dof": 4.0}
+VIA_M = 0.01  # distance at which a via point is passed
+STEP_S = 1e-3
+
+
+def main(json_path: str | None = None) -> dict[str, Any]:
+    """Print the figures and return them."""
+    figures: dict[str, Any] = {}
+    bars = []
+    for name, bar in PLAN_BARS_MS.items():
+        times = [(processor_times_ms(work)) for _ in range(int(REPEATS)) for _, _, work in rehearsals(file_of(name))]
+        p50, p99 = min(times, key=lambda pair: pair[1])
+        figures[name] = {"p50_ms": p50, "p99_ms": p99}
+        bars.append(at_most(f"{name}: processor time of a plan, p99, ms", p99, bar))
+    rows, _ = motion("rotary_pendulum", figures["rotary_pendulum"]["p99_ms"], 2.0)
+    away = np.abs(np.mod(rows[:, 2], 2.0 * np.pi) - np.pi) > np.radians(10.0)
+    stands = float(rows[np.flatnonzero(away)[-1] + 1, 0]) if not away[-1] else np.inf
+    bars.append(at_most("rotary_pendulum: from the first torque to standing, s", stands, 1.0))
+    rows, params = motion("arm_4dof", figures["arm_4dof"]["p99_ms"], 6.0)
+    places = rows[:, -3:]
+    misses = [np.linalg.norm(places[round(at / STEP_S)] - via) for at, *via in params.point_waypoints[1:]]
+    (sphere,) = params.spheres
+    bars.append(at_most("arm_4dof: distance from the via points, m", float(max(misses)), VIA_M))
+    nearest = float(np.linalg.norm(places - sphere[:3], axis=1).min())
+    bars.append(at_least("arm_4dof: distance from the sphere's centre, m", nearest, sphere[3]))
+    figures["bars"] = bars
+    for name in PLAN_BARS_MS:
+        print(f"{name:<20} a plan takes {figures[name]['p50_ms']:.2f} ms, p99 {figures[name]['p99_ms']:.2f} ms")
+    for row in bars:
+        print(f"{row['what']:<58} {row['value']:8.4f}, bar {row['bar']:g}")
+    if json_path is not None:
+        Path(json_path).write_text(json.dumps(figures, indent=1))
+    return figures
+
+
+def file_of(robot: str) -> str:
+    """Launch file of a robot's predictive controller."""
+    return str(LAUNCH / f"{robot}_nmpc.toml")
+
+
+def motion(robot: str, solve_ms: float, seconds: float) -> tuple[np.ndarray, NmpcParams]:
+    """Rows (t, positions, outputs) of a robot under the controller of its launch file, and the controller's parameters.
+
+    The simulation is exact, and solutions take `solve_ms` of simulation time.
+    """
+    plan = load_plan(file_of(robot))
+    (given,) = [node.params for node in plan.nodes if node.name == "nmpc"]
+    params = msgspec.convert({**given, "solve_ms": solve_ms}, NmpcParams)
+    node, random = Nmpc(), np.random.default_rng(plan.seed)
+    node.on_start(Context("nmpc", robot, STEP_S, params, random, plan=plan))
+    system = assemble(build(robot, **with_joint_coordinates(robot, plan.sim.parameters)))
+    sim, names, rows = Simulation(system, step_s=STEP_S), list(system.joint_names), []
+    for k in range(round(seconds / STEP_S) + 1):
+        q, v = sim.coordinates.tolist(), sim.velocities.tolist()
+        rows.append([k * STEP_S, *q, *system.outputs(0.0, q, v).values()])
+        state = RobotState(name=names, position=q, velocity=v, effort=[0.0] * len(q), timestamp=k * STEP_S)
+        ((_, command),) = node.on_message("state", state) or []
+        assert isinstance(command, JointCommand)
+        sim.set_effort(command.value)
+        sim.step()
+    return np.array(rows), params
+
+
+if __name__ == "__main__":
+    main(sys.argv[sys.argv.index("--json") + 1] if "--json" in sys.argv else None)
