@@ -33,3 +33,8 @@ def frame_at_place(frame: ca.SX, place: ca.SX, virtual: ca.SX) -> Frame:
     R_WL = (ca.SX.eye(3) + ca.skew(virtual[3:])) @ ca.reshape(frame[3:12], 3, 3)
     R_WB, w = R_WL @ ca.reshape(place[3:], 3, 3), frame[12:15]
     return WorldFrame(frame[:3] + virtual[:3] + R_WL @ place[:3], R_WB, R_WB.T @ w, world=w)
+
+
+def parts_of_frame(numbers: ca.SX) -> tuple[ca.SX, ca.SX, ca.SX, ca.SX]:
+    """(position p, rotation R, angular velocity w, velocity of the origin) from the numbers of a frame."""
+    return numbers[:3], ca.reshape(numbers[3:12], 3, 3), numbers[12:15], numbers[15:]
