@@ -165,6 +165,15 @@ class PlanarBodies:
             steps.add(0, inputs, columns, _mass)
         return [*self.posture(), *Steps.cleared("M", n_q * n_q), *steps.sweeps()]
 
+    def energy(self) -> list[Sweep]:
+        """Sweeps that add the kinetic and potential energies of the bodies to "energy"."""
+        steps, total = Steps("energetic"), At("energy", 0, 2)
+        for b in range(self._n):
+            inputs = [At("inertias", N_INERTIA * (SIZE * b + 2), N_INERTIA), *self._turn(b)]
+            inputs += [At("q", SIZE * b, SIZE), At("v", SIZE * b, SIZE), total]
+            steps.add(0, inputs, [total], partial(_energy, self._mechanism.gravity[:2]))
+        return [*self.posture(), *steps.sweeps()]
+
     def freed(self, right: str) -> list[Sweep]:
         """Sweep that computes the accelerations "free" from a right-hand side and a known factor."""
         steps = Steps("freed")
@@ -369,6 +378,14 @@ def _mass(numbers: ca.SX, s: ca.SX, c: ca.SX) -> list[ca.SX]:
     h = ca.DM(_AXES) @ own.h
     hx, hy = c * h[0] - s * h[1], s * h[0] + c * h[1]
     return [ca.vertcat(own.m, 0, -hy), ca.vertcat(0, own.m, hx), ca.vertcat(-hy, hx, own.I[2, 2])]
+
+
+def _energy(gravity: tuple[float, float], numbers: ca.SX, s: ca.SX, c: ca.SX, q: ca.SX, *rest: ca.SX) -> list[ca.SX]:
+    v, total = rest
+    M = ca.horzcat(*_mass(numbers, s, c))
+    m, hx, hy = M[0, 0], M[1, 2], -M[0, 2]
+    potential = -gravity[0] * (m * q[0] + hx) - gravity[1] * (m * q[1] + hy)
+    return [total + ca.vertcat(0.5 * ca.dot(v, M @ v), potential)]
 
 
 def _coupled(first: _Entries, second: _Entries, a: ca.SX, b: ca.SX, M: ca.SX, target: ca.SX) -> list[ca.SX]:

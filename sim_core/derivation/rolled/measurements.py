@@ -62,7 +62,8 @@ class MeasurementKernels(EquationKernels):
         still = ca.SX(ca.DM([0.0, self._energy_of_ground()]))
         others = self._added("energy", ca.vertcat(0, self.scene.stored), with_frames=False)
         others += self.parts.energy()
-        frames, own = self._frames(), self._energy_of_links()
+        frames = self._frames() if others or self.bodies is None else []
+        own = self._energy_of_links() if self.bodies is None else self.bodies.energy()
         return self._kernel(USUAL, ("energy",), [_start("energy", still), *frames, *own, *others])
 
     def _energy_of_links(self) -> list[Sweep]:
