@@ -17,7 +17,7 @@ from sim_core.batch import Batch
 from sim_core.compiled_system import CompiledSystem
 from sim_core.derivatives import DerivativeKernels, Derivatives, mapped
 from sim_core.errors import DescriptionWarning, InvalidRequest
-from sim_core.kernels.choice import is_rolled, obstacles
+from sim_core.kernels.choice import costly_rows, is_rolled, obstacles
 from sim_core.kernels.effort import LIMIT_S, MORE, check_effort, check_least_effort, check_memory
 from sim_core.kernels.machine_code import native
 from sim_core.kernels.machine_code.native import Library
@@ -86,7 +86,7 @@ def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S, rolled: boo
                      the estimated number of operations decides (see kernels/choice.py)
     Loading needs no derivation and no casadi. Raises InvalidMechanism for an invalid description, and
     CompilationTooLarge before a compilation that would take longer; warns with DescriptionWarning for a valid but
-    implausible description.
+    implausible description, and for loops that would cost far less in absolute coordinates.
     """
     validate(mechanism)
     mechanism = with_contact_stiffness(mechanism)
@@ -104,8 +104,10 @@ def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S, rolled: boo
             if library is None:
                 with native.compiling(f"the kernels of {mechanism.name!r}"):
                     library = _rolled(mechanism, key) if in_loops else _compiled(mechanism, key, compile_limit_s)
-    check_captured_rows(mechanism, library.manifest["facts"]["captured_rows"])
-    for line in implausibilities(mechanism, library.manifest["facts"]["idle"]):
+    facts = library.manifest["facts"]
+    check_captured_rows(mechanism, facts["captured_rows"])
+    costly = costly_rows(mechanism, facts["row_operations"]) if in_loops else []
+    for line in [*implausibilities(mechanism, facts["idle"]), *costly]:
         warnings.warn(line, DescriptionWarning, stacklevel=2)
     system = System(mechanism, library)
     system.compile_limit_s = compile_limit_s

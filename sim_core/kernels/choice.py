@@ -30,6 +30,7 @@ PER_CONTACT = (250, 300)  # operations of unrolled and rolled kernels per contac
 FEW = 40  # contacts that compile in a few seconds without loops
 PER_BODY = (400, 3000)  # operations of unrolled and rolled kernels per planar body in absolute coordinates
 FASTER = 0.47  # time per operation of rolled kernels, as a share of that of unrolled kernels
+MOST_OF_ROWS = 3  # operations of constraint rows, as a multiple of those of the links, beyond which users are told
 MOST_UNROLLED = 30_000  # operations: more of them leave the caches, and take longer to compile than users wait
 
 
@@ -97,6 +98,21 @@ def is_rolled(mechanism: Mechanism, forced: bool | None = None) -> bool:
         return bool(forced)
     unrolled, rolled = operations(mechanism)
     return unrolled > min(FASTER * rolled, MOST_UNROLLED)
+
+
+def costly_rows(mechanism: Mechanism, operations: int) -> list[str]:
+    """One line if the constraint rows of a rolled mechanism cost far more than its links; otherwise none.
+
+    operations  multiplications to factorize the equations of the rows
+    """
+    of_links = PER_LINK * sum(len(joint.coordinates) for joint in mechanism.joints)
+    if mechanism.has_body_coordinates or operations <= MOST_OF_ROWS * of_links:
+        return []
+    return [
+        f"mechanism {mechanism.name!r}: in joint coordinates its constraints take about {operations:,} operations for "
+        f"the accelerations, its links only {of_links:,}, because they form loops over loops; "
+        'with coordinates="absolute" the cost grows with the number of bodies'
+    ]
 
 
 def choice_text(mechanism: Mechanism) -> str:

@@ -68,6 +68,7 @@ def derive_rolled(mechanism: Mechanism) -> Rolled:
         "n_holonomic": maker.rows.n_holonomic,
         "factor_size": sum(width * count for width, count in maker.factor_parts.values()),
         "pivots": maker.pivots,
+        "row_operations": maker.rows.operations,
         "pivot_rows": maker.rows.pivot_rows,
         "wraps": [],
         "output_names": output_names,
