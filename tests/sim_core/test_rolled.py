@@ -56,6 +56,7 @@ from sim_core.mechanism.outputs import (
     VelocityOutput,
 )
 from sim_core.system import System, assemble
+from tests.robots.importing.robot_files import CHOICES, needs_files, robot_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::sim_core.errors.DescriptionWarning")  # damping of planar joints
 AGREEMENT = 1e-12
@@ -250,14 +251,11 @@ def wind(inputs: LawInputs) -> dict[str, Any]:
 
 MECHANISMS = {
     "chain": tree(12),
-    "chain of sliding joints": tree(9, 1, ("prismatic", "revolute", "revolute")),
     "tree": tree(15, 2, ("revolute", "prismatic"), branches=2),
     "tree with fixed bodies": tree(14, 3, ("fixed", "revolute", "fixed", "prismatic", "revolute"), branches=3),
     "one link": tree(1, 4),
-    "every kind of joint": tree(10, 6, ("spherical", "planar", "free", "revolute", "prismatic"), branches=2),
     "everything": with_everything(),
     "bristles and surfaces": with_bristles_and_surfaces(),
-    "charmie": build("charmie"),
     "rotary pendulum": build("rotary_pendulum", coordinates="joint"),
 }
 
@@ -322,6 +320,16 @@ def test_a_simulation_takes_the_same_steps_with_rolled_kernels(name: str) -> Non
     assert differs(rolled.state.v, unrolled.state.v) < AGREEMENT
     assert differs(rolled.energy(), unrolled.energy()) < AGREEMENT
     assert rolled.energy_ledger.work == pytest.approx(unrolled.energy_ledger.work, rel=AGREEMENT)
+
+
+@needs_files
+def test_rolled_and_unrolled_kernels_of_talos_give_the_same_numbers() -> None:
+    file = next(path for name, path in robot_files().items() if "talos_full_v2.urdf" in name)
+    mechanism = build(str(file), **CHOICES)
+    rolled, unrolled = (assemble(mechanism, rolled=way) for way in (True, False))
+    expected = results(unrolled)
+    for what, value in results(rolled).items():
+        assert differs(value, expected[what]) < AGREEMENT, what
 
 
 def test_a_rolled_simulation_continues_from_a_snapshot_with_the_same_bytes() -> None:
@@ -415,10 +423,10 @@ def test_a_size_whose_mass_matrix_does_not_fit_memory_is_refused_with_an_estimat
 def test_arrays_on_the_heap_give_the_numbers_of_arrays_on_the_stack(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    expected = results(assemble(MECHANISMS["everything"], rolled=True))
+    expected = results(assemble(MECHANISMS["tree"], rolled=True))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(rolled_kernels, "MOST_ON_STACK", 0)
-    for what, value in results(assemble(MECHANISMS["everything"], rolled=True)).items():
+    for what, value in results(assemble(MECHANISMS["tree"], rolled=True)).items():
         assert np.array_equal(np.asarray(value), np.asarray(expected[what])), what
 
 
@@ -466,8 +474,8 @@ def test_the_derivation_and_emission_of_rolled_kernels_grow_with_the_number_of_l
         derivation = derive_rolled(mechanism)
         module_of_rolled(derivation.kernels, derivation.tables)
 
-    few, many, most = (lines_run(partial(work, tree(n))) for n in (40, 320, 1280))
-    assert (most - many) / (1280 - 320) <= 1.1 * (many - few) / (320 - 40)
+    few, many, most = (lines_run(partial(work, tree(n))) for n in (40, 160, 640))
+    assert (most - many) / (640 - 160) <= 1.1 * (many - few) / (160 - 40)
 
 
 def test_the_fastest_mode_of_a_long_chain_is_found_and_named() -> None:

@@ -33,7 +33,8 @@ RECORDED = {  # launch file, simulated seconds
     "links": (LAUNCH / "rotary_pendulum_lockstep.toml", 1.6),
     "loops": (LAUNCH / "rotary_pendulum_lockstep.toml", 1.2),
 }
-SETTINGS = {  # messages and turns that take time; kernels with loops over links
+SETTINGS = {  # messages and turns that take time; kernels with loops over links, and over constraint rows
+    "charmie": ["sim.rolled=true"],
     "loops": ["sim.rolled=true", "sim.parameters.coordinates=joint"],
     "links": [
         "swing_up.link.delay_ms=5",

@@ -56,17 +56,25 @@ def test_a_lost_cell_is_one_row_that_says_so_and_takes_no_other_with_it(faulty: 
     assert "6 crashed, 3 passed, 2 hung, 2 error, 1 diverged" in faulty[1]
 
 
-def test_kernels_in_loops_give_the_rows_of_straight_line_code(launch: Path, sweep: Sweep, tmp_path: Path) -> None:
-    """The same figures to 1e-9 in all cells, and the same bytes again in a cell that is run alone."""
-    tables = {}
-    common = (
-        "--over",
+LINKAGE = Path(__file__).parents[4] / "launch/examples/my_linkage.py"
+IN_LOOPS = {  # axis of a sweep, other settings, and figures of its rows
+    "tree": (
         "sim.parameters.pendulum_damping=0,1e-3",
-        "--set",
-        "sim.parameters.coordinates=joint",
-        "--workers",
-        1,
-    )
+        ("sim.parameters.coordinates=joint",),
+        ("energy", "position.arm", "velocity.pendulum", "output.tip_z"),
+    ),
+    "closed loop": ("node.gain=0,0.5", ("node.how=diverge", f"sim.robot={LINKAGE}:my_linkage"), ("energy",)),
+}
+
+
+@pytest.mark.parametrize("kind", IN_LOOPS)
+def test_kernels_in_loops_give_the_rows_of_straight_line_code(
+    kind: str, launch: Path, sweep: Sweep, tmp_path: Path
+) -> None:
+    """The same figures to 1e-9 in all cells, and the same bytes again in a cell that is run alone."""
+    axis, settings, figures = IN_LOOPS[kind]
+    tables = {}
+    common = ["--over", axis, "--workers", 1, *(word for each in settings for word in ("--set", each))]
     for rolled in ("true", "false"):
         folder = tmp_path / rolled
         ran = sweep(launch, *common, "--set", f"sim.rolled={rolled}", "-o", folder)
@@ -74,7 +82,7 @@ def test_kernels_in_loops_give_the_rows_of_straight_line_code(launch: Path, swee
         tables[rolled] = rows_of(folder)
     for ours, theirs in zip(tables["true"], tables["false"], strict=True):
         assert ours["result"] == theirs["result"] == "passed"
-        for name in ("energy", "position.arm", "velocity.pendulum", "output.tip_z"):
+        for name in figures:
             assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-9)
     assert len({row["energy"] for row in tables["true"]}) == 2
     alone = sweep(tmp_path / "true", "--cell", 1)
