@@ -31,6 +31,7 @@ BENCHMARKS = (
     "identification",
     "any_robot",
     "size",
+    "linkages",
     "steppers",
     "kernels",
     "beam",
