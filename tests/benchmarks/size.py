@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from bars import at_least, at_most
 
+from robots.registry import build
 from sim_core.inverse import forward_dynamics
 from sim_core.mechanism import GROUND, Body, Joint, Mechanism, X, Y, Z
 from sim_core.simulation import Simulation
@@ -42,6 +43,7 @@ COMPARED_STEPS, AGREEMENT = 3, 1e-8
 SETTLE_STEPS = 65  # past the first checks of the step size
 COLD_BAR_S, WARM_BAR_S, MEMORY_BAR = 20.0, 1.0, 1e9
 PLANAR, PLANAR_BAR_US, PLANAR_COLD_BAR_S = 1000, 0.25, 20.0  # bodies of a planar chain in absolute coordinates
+CABLE_BAR_US = 300.0  # of a millisecond of the gibbon on a cable of 200 segments
 GRID, LADDER = 20, 300  # four-bars along a side of a grid; loops of a ladder
 READY = """
 import json, os, re, sys, time, warnings
@@ -145,6 +147,18 @@ def planar_row(mechanism: Mechanism) -> dict[str, Any]:
     n = len(mechanism.bodies)
     least = min(ours(20) for _ in range(TURNS)) / n
     return {"name": mechanism.name, "bodies": n, "us": least, "residual": sim.solve_residual()}
+
+
+def cable_us() -> float:
+    """Microseconds of a step of 1 ms of the gibbon on a cable of segments, stabilized, minimum over the turns."""
+    sim = Simulation(assemble(build("gibbon", line="segments")), step_s=STEP_S)
+    sim.step(SETTLE_STEPS)
+    least = math.inf
+    for _ in range(TURNS):
+        begin = time.thread_time_ns()
+        sim.step(20)
+        least = min(least, (time.thread_time_ns() - begin) / 20 * 1e-3)
+    return least
 
 
 def mujoco_steps(mechanism: Mechanism) -> tuple[Timed, Callable[[], np.ndarray]]:
@@ -279,6 +293,7 @@ def main(json_path: str | None = None) -> dict[str, Any]:
         except NotMeasuredError as error:
             result["not_measured"].append(str(error))
     result["planar"] = [planar_row(each) for each in (planar_chain(PLANAR), grid(GRID), ladder(LADDER))]
+    result["cable_us"] = cable_us()
     os.sched_setaffinity(0, cores)
     result["planar_ready"] = planar = ready(PLANAR, "planar_chain")
     result["ready"] = found = ready(max(CHAINS))
@@ -297,7 +312,9 @@ def main(json_path: str | None = None) -> dict[str, Any]:
         print(
             f"  {row['name']:22} {row['us']:.3f} us per body and step in absolute coordinates, {row['bodies']} bodies"
         )
+    print(f"  a step of 1 ms of the gibbon on 200 segments of cable: {result['cable_us']:.0f} us")
     result["bars"] = [
+        at_most("gibbon on segments, us per step of 1 ms", result["cable_us"], CABLE_BAR_US),
         at_most("planar chain, us per body and step", result["planar"][0]["us"], PLANAR_BAR_US),
         at_most("planar chain, cold", planar["cold_s"], PLANAR_COLD_BAR_S),
         *(at_least(f"{row['name']} against {row['peer']}", row["ratio"], row["bar"]) for row in result["rows"]),
