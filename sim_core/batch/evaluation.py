@@ -215,28 +215,8 @@ class Batch:
             part = slice(begin, min(begin + TOGETHER, count))
             states = LaneStates(self.system, part.stop - begin, **kind)
             states.reset(q=starts[0][part], v=starts[1][part], p=parameters[part])
-            self._follow(states, efforts[part], every, steps, (q[part], v[part], turned[part]))
+            q[part], v[part], turned[part] = states.follow(efforts[part], every, steps)
         return Rollout(times, q, v, turned, self.lanes, cpu_name())
-
-    def _follow(
-        self, states: LaneStates, efforts: Array, every: int, steps: int, into: tuple[Array, Array, Array]
-    ) -> None:
-        """Take `steps` time steps, and write the states at the start and then every `every` steps into arrays.
-
-        efforts  (n, 1, n_u) constant inputs, or (n, steps, n_u) inputs of each time step
-        into     coordinates, velocities (n, k, n_q) and quaternions (n, k, m, 4)
-        """
-        changing = efforts.shape[1] > 1
-        states.set_inputs(efforts[:, 0])
-        for k in range(steps // every + 1):
-            for array, values in zip(into, (states.q, states.v, states.orientations), strict=True):
-                array[:, k] = values
-            left = min(every, steps - k * every)
-            if not changing:
-                states.step(steps=left)
-                continue
-            for step in range(k * every, k * every + left):
-                states.step(efforts[:, step])
 
     def peaks(
         self,

@@ -204,6 +204,46 @@ class LaneStates:
         else:
             list(self._pool.map(lambda share: self._advance(share, steps), self._shares))
 
+    def follow(self, inputs: Array, every: int, steps: int) -> tuple[Array, Array, Array]:
+        """Take `steps` time steps; returns q, v (n, k, n_q) and quaternions (n, k, m, 4) of k states.
+
+        inputs  (n, 1, n_u) constant inputs, or (n, steps, n_u) inputs of each time step, within their limits
+        every   number of time steps between two states; the first state is the present one
+        """
+        n_q, groups, changing = self.system.n_q, len(self._block), inputs.shape[1] > 1
+        padded = np.zeros((groups * self.lanes, *inputs.shape[1:]))
+        padded[: self.n] = inputs
+        rows = padded.reshape(groups, self.lanes, *inputs.shape[1:]).transpose(2, 0, 3, 1).copy()
+        quaternions = self._loop.layout.quaternions
+        states = np.empty((steps // every + 1, groups, 2 * n_q, self.lanes))
+        turned = np.empty((len(states), groups, len(quaternions), self.lanes))
+        moving = self._block[:, 1 : 1 + 2 * n_q]
+        self._hold(rows[0])
+        for k in range(len(states)):
+            states[k] = moving
+            if quaternions:
+                turned[k] = self._views["p"][:, quaternions]
+            left = min(every, steps - k * every)
+            for step in range(k * every, k * every + left) if changing else ():
+                self._hold(rows[step])
+                self.step()
+            if not changing and left:
+                self.step(steps=left)
+        found, orientations = (
+            array.transpose(1, 3, 0, 2).reshape(groups * self.lanes, len(array), -1)[: self.n]
+            if array.size
+            else np.zeros((self.n, len(array), 0))
+            for array in (states, turned)
+        )
+        m = len(quaternions) // 4
+        return found[..., :n_q], found[..., n_q:], orientations.reshape(self.n, len(states), m, 4)
+
+    def _hold(self, rows: Array) -> None:
+        """Set the inputs to rows (groups, n_u, lanes), which are within their limits."""
+        self._views["u"][:] = rows
+        if self._commanded:
+            self._views["command"][:] = rows[:, self._commanded]
+
     def set_inputs(self, u: Any) -> None:
         """Set the actuator efforts or servo commands (n, n_u), clipped to their limits."""
         values = np.asarray(u, dtype=float)
@@ -211,9 +251,7 @@ class LaneStates:
             self._requests.rows("u", u, self.n, self.system.n_u)  # raises
         np.clip(values, *self._clip, out=self._inputs[: self.n])
         rows = self._inputs.reshape(len(self._block), self.lanes, -1).transpose(0, 2, 1)
-        self._views["u"][:] = rows
-        if self._commanded:
-            self._views["command"][:] = rows[:, self._commanded]
+        self._hold(rows)
 
     def outputs(self) -> Array:
         """Outputs and sensor readings (n, number of outputs) at the current states, as `system.output_names` names
