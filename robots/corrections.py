@@ -1,4 +1,4 @@
-"""Corrections of a robot: other inertias of bodies and other friction of joints, from a TOML file.
+"""Corrections of a robot: other inertias of bodies, friction of joints and servos of actuators, from a TOML file.
 
 build("arm_4dof", corrections="fitted.toml")
 
@@ -12,6 +12,11 @@ damping = 0.3                                 # N m s/rad or N s/m
 coulomb = 0.5                                 # N m or N
 load = 0.0
 armature = 0.01                               # kg m2 or kg
+
+[actuators.joint_4]
+stiffness = 80.0                              # of its servo, N m/rad or N/m
+damping = 2.7                                 # N m s/rad or N s/m
+effort_limit = 45.0                           # N m or N
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from typing import Any
 import msgspec
 
 from sim_core.errors import InvalidRequest, UnknownName
-from sim_core.mechanism import Body, Joint, JointFriction, Mechanism
+from sim_core.mechanism import Actuator, Body, Joint, JointFriction, Mechanism
 
 Six = tuple[float, float, float, float, float, float]
 
@@ -52,12 +57,21 @@ class JointCorrection(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
     smoothing_velocity: float = 1e-3
 
 
+class ActuatorCorrection(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Servo and largest effort of an actuator; fields that are None are not changed. See `Actuator` and `Servo`."""
+
+    stiffness: float | None = None
+    damping: float | None = None
+    effort_limit: float | None = None
+
+
 class Corrections(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Corrections of a robot, {name: correction} of its bodies and joints; `robot` says of which."""
+    """Corrections of a robot, {name: correction} of its bodies, joints and actuators; `robot` says of which."""
 
     robot: str = ""
     bodies: dict[str, BodyCorrection] = {}
     joints: dict[str, JointCorrection] = {}
+    actuators: dict[str, ActuatorCorrection] = {}
 
 
 def read_corrections(path: Path) -> Corrections:
@@ -76,8 +90,8 @@ def read_corrections(path: Path) -> Corrections:
 def corrections_text(corrections: Corrections, comment: str) -> str:
     """The corrections as TOML, for `read_corrections`; `comment` is a line at the beginning."""
     lines = [f"# {comment}", f"robot = {msgspec.json.encode(corrections.robot).decode()}"]
-    for kind, parts in (("bodies", corrections.bodies), ("joints", corrections.joints)):
-        for name, part in parts.items():
+    for kind in ("bodies", "joints", "actuators"):
+        for name, part in getattr(corrections, kind).items():
             lines += ["", f"[{kind}.{msgspec.json.encode(name).decode()}]"]
             for field, value in msgspec.structs.asdict(part).items():
                 if value is not None:
@@ -87,10 +101,14 @@ def corrections_text(corrections: Corrections, comment: str) -> str:
 
 
 def with_corrections(mechanism: Mechanism, corrections: Corrections) -> Mechanism:
-    """The mechanism with other inertias and friction. Raises UnknownName for a body or joint that it does not have."""
+    """The corrected mechanism. Raises UnknownName for a body, joint or actuator that it does not have."""
     owner = f"robot {mechanism.name!r}"
-    bodies, joints = ([each.name for each in parts] for parts in (mechanism.bodies, mechanism.joints))
-    for kind, names, known in (("body", corrections.bodies, bodies), ("joint", corrections.joints, joints)):
+    for kind, names, parts in (
+        ("body", corrections.bodies, mechanism.bodies),
+        ("joint", corrections.joints, mechanism.joints),
+        ("actuator", corrections.actuators, mechanism.actuators),
+    ):
+        known = [part.name for part in parts]
         for name in names:
             if name not in known:
                 raise UnknownName(owner, kind, name, known)
@@ -98,6 +116,7 @@ def with_corrections(mechanism: Mechanism, corrections: Corrections) -> Mechanis
         mechanism,
         bodies=tuple(_body(body, corrections.bodies.get(body.name)) for body in mechanism.bodies),
         joints=tuple(_joint(joint, corrections.joints.get(joint.name)) for joint in mechanism.joints),
+        actuators=tuple(_actuator(each, corrections.actuators.get(each.name)) for each in mechanism.actuators),
     )
 
 
@@ -116,6 +135,23 @@ def _joint(joint: Joint, correction: JointCorrection | None) -> Joint:
     if correction.coulomb is not None:
         changes["friction"] = _friction(correction)
     return dataclasses.replace(joint, **changes)
+
+
+def _actuator(actuator: Actuator, correction: ActuatorCorrection | None) -> Actuator:
+    """Raises InvalidRequest for stiffness or damping of an actuator without a servo."""
+    if correction is None:
+        return actuator
+    changes: dict[str, Any] = {}
+    servo = {name: value for name in ("stiffness", "damping") if (value := getattr(correction, name)) is not None}
+    if servo:
+        if actuator.servo is None:
+            raise InvalidRequest(
+                f"corrections: actuator {actuator.name!r} has no servo, so it has no {next(iter(servo))}"
+            )
+        changes["servo"] = dataclasses.replace(actuator.servo, **servo)
+    if correction.effort_limit is not None:
+        changes["effort_limit"] = correction.effort_limit
+    return dataclasses.replace(actuator, **changes)
 
 
 def _friction(correction: JointCorrection) -> JointFriction | None:

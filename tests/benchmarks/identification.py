@@ -5,6 +5,7 @@
 regressor  a call on arrays of the caller beside `computeJointTorqueRegressor` from Python, in turns, minima; and eight
            states at once, per state
 fit        MOTION_S at RATE_HZ of seven joints, processor time of one core
+output     the same by output error, with zeros, gains, delays, friction and inertias, behind position servos
 coverage   share of the intervals of 95 % that contain the planted value, over PLANTED_RUNS runs of fit_coverage.py
 """
 
@@ -24,16 +25,23 @@ from fit_coverage import LEAST_COVERAGE, measured
 
 from robots.export import export
 from robots.registry import build
+from sim_core.identification.base_parameters import base_parameters
 from sim_core.identification.fitting import fit
+from sim_core.identification.output_error.fitting import Commanded, fit_output_error
+from sim_core.identification.output_error.inertial_efforts import InertialEfforts
+from sim_core.identification.output_error.shots import Drive, Shots
+from sim_core.identification.output_error.simulation import Forward
+from sim_core.identification.output_error.unknowns import Unknowns
 from sim_core.identification.regressor import LANES, Regressor
 from sim_core.identification.rigid_tree import rigid_tree
 from sim_core.identification.signals import Recorded
-from sim_core.mechanism import Mechanism
+from sim_core.mechanism import Actuator, Mechanism
 
 REPEATS, CALLS = 15, 2000
 MOTION_S, RATE_HZ = 60.0, 1000.0
 PLANTED_RUNS = 30
-KERNEL_BAR, LANES_BAR, FIT_BAR_S = 10.0, 15.0, 1.5
+KERNEL_BAR, LANES_BAR, FIT_BAR_S, OUTPUT_ERROR_BAR_S = 10.0, 15.0, 1.5, 60.0
+STIFFNESS, DAMPING, ROTOR = 300.0, 5.0, 0.05  # N m/rad, N m s/rad, kg m2, of the servos
 
 
 def fastest(*ways: Callable[[], object]) -> list[float]:
@@ -115,13 +123,60 @@ def fit_time() -> float:
     return min(taken)
 
 
+def output_error_time() -> float:
+    """Processor time of a fit by output error of a recording of seven joints behind servos, s."""
+    mechanism = seven_joints()
+    names = [joint.name for joint in mechanism.moving_joints]
+    mechanism = dataclasses.replace(
+        mechanism,
+        actuators=tuple(Actuator(name=name, joint=name) for name in names),
+        joints=tuple(each if each.is_fixed else dataclasses.replace(each, armature=ROTOR) for each in mechanism.joints),
+    )
+    regressor, random, n = Regressor(mechanism), np.random.default_rng(0), len(names)
+    base = base_parameters(regressor)
+    unknowns = Unknowns(base, regressor.joints)
+    t = np.arange(0.0, MOTION_S, 1.0 / RATE_HZ)
+    target = np.zeros((len(t), n))
+    for j in range(n):
+        for w in random.uniform(0.5, 6.0, 5):
+            phase = random.uniform(0.0, 6.0)
+            target[:, j] += 0.6 / w * (np.sin(w * t + phase) - np.sin(phase))
+    every = np.ones(n)
+    drive = Drive(
+        0.0,
+        1.0 / RATE_HZ,
+        every > 0.0,
+        target,
+        0.0 * target,
+        target,
+        STIFFNESS * every,
+        DAMPING * every,
+        np.inf * every,
+    )
+    x = np.concatenate([base.B @ regressor.pi, np.zeros(unknowns.size - unknowns.n_b)])
+    for group, value in (("viscous", 1.0), ("armature", ROTOR), ("gain", 0.1), ("delay", 0.008), ("zero", 0.01)):
+        x[unknowns.place(group)] = value
+    forward = Forward(InertialEfforts(regressor, base), unknowns, np.full(n, 0.05))
+    start = np.concatenate([target[0], np.zeros(n)])[None]
+    whole = Shots(drive, np.zeros(1, dtype=int), len(t) - 1, 1, np.zeros((1, len(t), n)), start)
+    q = forward.positions(whole, x, start)[0] + 3e-5 * random.normal(size=target.shape)
+    recorded = Commanded(Recorded(t, q, 0.0 * q), drive)
+    began = time.process_time()
+    found = fit_output_error(mechanism, names, [recorded], ("zero", "gain", "delay"), inertia=True)
+    seconds = time.process_time() - began
+    inside = np.mean([each.low <= each.direction @ x <= each.high for each in (*found.estimates, *found.friction)])
+    print(f"output error: {inside:.2f} of the intervals contain the planted value, {found.shots} segments")
+    return seconds
+
+
 def main(json_path: str | None = None) -> dict[str, Any]:
     """Measure, print and write all figures."""
-    times, seconds = regressors(), fit_time()
+    times, seconds, shooting = regressors(), fit_time(), output_error_time()
     found = [run.judged for run in measured(PLANTED_RUNS, None)]
     count = sum(each.intervals for each in found)
     share = 1.0 - sum(len(each.missed) for each in found) / count
     bars = [at_most(f"fit of {MOTION_S:g} s at {RATE_HZ:g} Hz, seven joints, s", seconds, FIT_BAR_S)]
+    bars.append(at_most("output error of the same, s", shooting, OUTPUT_ERROR_BAR_S))
     bars.append(at_least(f"coverage of {count} intervals of 95 %", share, LEAST_COVERAGE))
     if times:
         one, several = (times["pinocchio_us"] / times[name] for name in ("kernel_us", "lanes_us"))
@@ -129,7 +184,7 @@ def main(json_path: str | None = None) -> dict[str, Any]:
         bars.append(at_least(f"regressor of {LANES} at once, times faster", several, LANES_BAR))
     for bar in bars:
         print(f"{bar['what']}: {bar['value']:.3g}, bar {bar['bar']:g}")
-    result = {"times": times, "fit_s": seconds, "coverage": share, "bars": bars}
+    result = {"times": times, "fit_s": seconds, "output_error_s": shooting, "coverage": share, "bars": bars}
     if json_path:
         Path(json_path).write_text(json.dumps(result, indent=1) + "\n")
     return result

@@ -11,6 +11,7 @@ import pytest
 from robots.registry import build
 from sim_core.errors import InvalidRequest
 from sim_core.identification.base_parameters import base_parameters
+from sim_core.identification.estimates import surely_changed
 from sim_core.identification.output_error.estimation import starts_of
 from sim_core.identification.output_error.fitting import Commanded, NoShotsError, fit_output_error
 from sim_core.identification.output_error.inertial_efforts import InertialEfforts
@@ -132,10 +133,12 @@ def test_planted_zero_delay_gain_and_friction_are_inside_their_intervals() -> No
     assert np.mean(inside) >= 0.85
     gains = {each.name: each for each in result.estimates if each.kind == "gain"}
     assert gains[f"{names[2]}/gain"].high < -0.05
+    assert result.outcome == "better"
     assert (result.after < 2.0 * NOISE).all()
     assert (result.before > 10.0 * result.after).any()
 
 
+@pytest.mark.soak
 def test_with_inertias_the_common_factor_of_gains_is_refused_and_their_differences_are_known() -> None:
     commanded, x = recorded(gain={2: -0.1})
     result = fit_output_error(build(ROBOT), efforts()[1].joints, [commanded], ("gain",), inertia=True)
@@ -144,6 +147,15 @@ def test_with_inertias_the_common_factor_of_gains_is_refused_and_their_differenc
     assert gains
     assert all("relative to the mean gain" in each.name for each in gains)
     assert all(each.low - 1e-3 <= each.direction @ x <= each.high + 1e-3 for each in gains)
+
+
+@pytest.mark.soak
+def test_a_backlash_is_found_in_its_joint_alone_and_the_rest_stays_right() -> None:
+    commanded, x = recorded(backlash={1: 0.02})
+    result = fit_output_error(build(ROBOT), efforts()[1].joints, [commanded], ("zero", "backlash"))
+    names = [each.name for each in surely_changed(result.estimates)]
+    assert names == [f"{efforts()[1].joints[1]}/backlash"]
+    assert all(each.low <= each.direction @ x <= each.high for each in result.estimates)
 
 
 def test_starts_of_the_right_model_leave_only_the_noise() -> None:
@@ -158,6 +170,8 @@ def test_starts_of_the_right_model_leave_only_the_noise() -> None:
 def test_what_cannot_be_fitted_is_refused_in_one_line() -> None:
     commanded, _ = recorded()
     names = efforts()[1].joints
+    with pytest.raises(InvalidRequest, match="kinds has 'backlash'"):
+        fit_output_error(build(ROBOT), names, [commanded], ("backlash", "stiffness"))
     with pytest.raises(InvalidRequest, match="kinds has 'mass'"):
         fit_output_error(build(ROBOT), names, [commanded], ("mass",))
     short = dataclasses.replace(

@@ -15,7 +15,7 @@ from nodes.hil.clocks.recorded import simulation_time
 from sim_core.identification.output_error.shots import Drive
 from sim_core.identification.signals import Recorded, motion_of, sampled
 from sim_core.mechanism import Mechanism
-from sim_core.servos.kernels import EFFORT
+from sim_core.servos.kernels import EFFORT, VELOCITY
 from sim_core.servos.loops import Servos
 
 APPLIED = "applied_command"
@@ -74,7 +74,7 @@ def _drive(
     if (mode != mode[0]).any():
         name = servos.names[int(np.flatnonzero((mode != mode[0]).any(axis=0))[0])]
         raise StreamError(f"{what}: the mode of the commands to {name!r} changes; output error needs one mode")
-    return _of_joints(mechanism, names, step_s, times[0], mode[0] != EFFORT, (target, value, effort))
+    return _of_joints(mechanism, names, step_s, times[0], mode[0], (target, value, effort))
 
 
 def _of_joints(
@@ -82,7 +82,7 @@ def _of_joints(
     names: Sequence[str],
     step_s: float,
     start_s: float,
-    is_servo: np.ndarray[Any, Any],
+    mode: Array,
     of_actuators: tuple[Array, Array, Array],
 ) -> Drive:
     """The drive with a column per joint, from targets, values and efforts with a column per actuator."""
@@ -96,12 +96,14 @@ def _of_joints(
         joint = list(names).index(actuator.joint)
         most = np.inf if actuator.effort_limit is None else actuator.effort_limit
         along[:, joint] = effort[:, column]
-        if not is_servo[column] or actuator.servo is None:
+        if mode[column] == EFFORT or actuator.servo is None:
             signal[:, joint] = np.clip(value[:, column], -most, most)
             continue
         servo[joint], signal[:, joint] = True, target[:, column]
         stiffness[joint], damping[joint] = actuator.servo.stiffness, actuator.servo.damping
         limit[joint] = most
+        if mode[column] == VELOCITY:
+            rate[1:, joint] = np.diff(target[:, column]) / step_s
     return Drive(start_s, step_s, servo, signal, rate, along, stiffness, damping, limit)
 
 

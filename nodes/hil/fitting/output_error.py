@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from nodes.hil.alignment.streams import StreamError
+from nodes.hil.fitting.agreement import reconcile
 from nodes.hil.fitting.commands import drive_of
 from nodes.hil.fitting.output_error_verdict import ActuationVerdict, JointError, OutputErrorVerdict
 from nodes.hil.fitting.reading import FitCase
@@ -59,7 +60,7 @@ def output_error_verdict(result: OutputErrorResult) -> OutputErrorVerdict:
     return OutputErrorVerdict(
         segment_s=result.seconds,
         segments=result.shots,
-        outcome="better" if result.is_better else "not better",
+        outcome=result.outcome,
         joints=[JointError(name=name, before=before, after=after) for name, before, after in errors],
         actuation=tables[0],
         friction=tables[1],
@@ -68,8 +69,8 @@ def output_error_verdict(result: OutputErrorResult) -> OutputErrorVerdict:
 
 def add_output_error(
     verdict: FitVerdict, case: FitCase, kinds: Collection[str], inertia: bool, holdout: float, is_required: bool
-) -> None:
-    """Add the fit by output error to a verdict, or a note on why there is none.
+) -> OutputErrorResult | None:
+    """Add the fit by output error to a verdict, or a note on why there is none; the fit.
 
     Raises StreamError, with this reason, if it is required.
     """
@@ -84,6 +85,8 @@ def add_output_error(
             for kind in kinds
             if kind in ACTUATION_ONLY
         ]
-        return
+        return None
     verdict.output_error = output_error_verdict(result)
     verdict.refusals += [RefusalVerdict(what=each.what, why=each.why, remedy=each.remedy) for each in result.refusals]
+    reconcile(verdict, result)
+    return result

@@ -33,7 +33,8 @@ class OutputErrorVerdict(msgspec.Struct, kw_only=True):
 
     segment_s   length of a segment; each has a fitted start
     segments    number of fitted segments
-    outcome     "better" or "not better": prediction of the held-out part; if not better, nothing counts as found
+    outcome     "better", "not better" or "not certain": prediction of the held-out part; if it is not better for
+                certain, nothing counts as found
     actuation   zeros, gains, delays, backlashes and stiffnesses that can be known
     friction    viscous (N m s/rad), Coulomb (N m), constant (N m) and rotor (kg m2), or the units of a sliding joint
     """

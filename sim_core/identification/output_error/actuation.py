@@ -17,11 +17,14 @@ class Actuation:
 
     A delay that is no whole number of time steps mixes two successive commands, so that the efforts depend on it
     continuously. In the same way, the effort comes back within the time step in which a backlash is crossed.
+
+    play  (S, n_q) backlashes of each segment in place of those in x
     """
 
-    def __init__(self, shots: Shots, unknowns: Unknowns, x: Array) -> None:
+    def __init__(self, shots: Shots, unknowns: Unknowns, x: Array, play: Array | None = None) -> None:
         self._drive = drive = shots.drive
         gain, delay, self._play, stiffness = (x[unknowns.place(kind)] for kind in ACTUATION)
+        self._play = self._play if play is None else play
         self._gain, self._d = 1.0 + gain, np.where(drive.is_servo, drive.damping, 0.0)
         self._k = np.where(drive.is_servo, drive.stiffness * (1.0 + stiffness), 0.0)
         self._factor = np.where(drive.is_servo, self._k, 1.0)

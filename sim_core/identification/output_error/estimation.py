@@ -24,11 +24,7 @@ NEARLY = 0.05  # relative decrease of the cost at which joints get weights of th
 SETTLED = 0.1  # decrease of the cost, in variances of a residual, at which the search ends
 DAMPING, MOST_DAMPING = 1e-8, 1e4  # relative to the diagonal of the normal equations
 LEAST_ERROR = 1e-7  # rad or m: smallest standard deviation of a position
-BACKLASHES = (0.005, 0.01, 0.02, 0.04)  # rad or m, that are tried
-LEAST_GAIN = 0.02  # relative decrease of the cost for which a backlash is a start of the search
-NEARBY = (-1.5, -1.0, -0.5, 0.5, 1.0, 1.5)  # time steps, by which a found backlash is changed: its error has kinks
-LEAST_BACKLASH = 0.005
-MOST_SCANNED = 12  # segments
+MOST_AT_ONCE = 160  # segments, for many backlashes together
 START_STEPS, STARTED = 6, 1e-3  # for the starts alone, and relative decrease at which they are found
 
 
@@ -54,6 +50,15 @@ class Solution:
     dof: float
 
 
+@dataclass(frozen=True)
+class Found:
+    """Unknowns x (n_x,) of least error, starts of the segments of each recording, variances (n_q,) of the errors."""
+
+    x: Array
+    starts: list[Array]
+    variances: Array
+
+
 @dataclass
 class _Linear:
     """Projected residuals and derivatives of all segments of a recording, (S, m, n_q) and (S, m, n_q, n_free).
@@ -65,6 +70,10 @@ class _Linear:
     J: Array
     offset: Array
     gain: Array
+
+    def only(self, some: slice) -> _Linear:
+        """Some of the segments."""
+        return _Linear(self.residual[some], self.J[some], self.offset[some], self.gain[some])
 
 
 def starts_of(forward: Forward, shots: Shots, x: Array) -> tuple[Array, Array]:
@@ -85,89 +94,87 @@ def starts_of(forward: Forward, shots: Shots, x: Array) -> tuple[Array, Array]:
     return best, error
 
 
-def solve(forward: Forward, recordings: Sequence[Shots], x: Array, free: Mask, prior: Prior) -> Array:
-    """The unknowns x of least error from x on, where only the `free` ones change."""
-    starts = [starts_of(forward, shots, x)[0] for shots in recordings]
-    weights, damping, is_common = np.ones(len(forward.scales)), DAMPING, True
+def solve(
+    forward: Forward,
+    recordings: Sequence[Shots],
+    x: Array,
+    free: Mask,
+    prior: Prior,
+    starts: Sequence[Array] | None = None,
+) -> Found:
+    """The unknowns of least error from x on, where only the `free` ones change.
+
+    starts  of the segments, near those of least error; None: the filtered ones
+    """
+    weights, damping, is_common = np.ones(len(forward.scales)), DAMPING, starts is None
+    begun = [starts_of(forward, shots, x)[0] for shots in recordings] if starts is None else list(starts)
     for _ in range(MOST_STEPS):
-        linear = [_linear(forward, *pair, free, weights) for pair in _pairs(recordings, x, starts)]
+        linear = [_linear(forward, *pair, free, weights) for pair in _pairs(recordings, x, begun)]
         variances = _variances(linear)
         # a joint that fits badly at first would be left aside by a weight of its own
         weights = 1.0 / (np.full_like(variances, variances.mean()) if is_common else variances)
-        x, starts, decrease, damping = _improved(
-            forward, recordings, linear, weights, (x, starts), free, prior, damping
-        )
+        x, begun, decrease, damping = _improved(forward, recordings, linear, weights, (x, begun), free, prior, damping)
         if is_common:
             is_common = decrease > NEARLY
         elif decrease * sum(each.residual.size for each in linear) < SETTLED:
             break
-    return x
+    return Found(x, begun, variances)
 
 
-def solution_at(forward: Forward, recordings: Sequence[Shots], x: Array, free: Mask, prior: Prior) -> Solution:
-    """The unknowns x with their covariance, which is linearized there.
-
-    Derivatives by a backlash of 0 are 0; those at LEAST_BACKLASH stand for them.
-    """
-    place, seen = forward.unknowns.place("backlash"), x.copy()
-    seen[place] = np.where(free[place], np.maximum(x[place], LEAST_BACKLASH), x[place])
-    starts = [starts_of(forward, shots, x)[0] for shots in recordings]
+def solution_at(forward: Forward, recordings: Sequence[Shots], found: Found, free: Mask, prior: Prior) -> Solution:
+    """The unknowns found, with their covariance, which is linearized there."""
     weights = np.ones(len(forward.scales))
-    linear = [_linear(forward, *pair, free, weights) for pair in _pairs(recordings, x, starts)]
-    if (seen != x).any():
-        found = [_linear(forward, *pair, free, weights) for pair in _pairs(recordings, seen, starts)]
-        none = (free & (seen != x))[free]
-        for each, other in zip(linear, found, strict=True):
-            each.J[..., none] = other.J[..., none]
-    return Solution(x, *_covariance(linear, 1.0 / _variances(linear), prior, free))
+    linear = [_linear(forward, *pair, free, weights) for pair in _pairs(recordings, found.x, found.starts)]
+    return Solution(found.x, *_covariance(linear, 1.0 / _variances(linear), prior, free))
 
 
-def with_backlash(
-    forward: Forward, recordings: Sequence[Shots], x: Array, free: Mask, prior: Prior, joints: Sequence[int]
-) -> Array:
-    """x with the backlash of least error in each of the joints, which a search by slopes cannot find.
+def steps_nearby(
+    forward: Forward, recordings: Sequence[Shots], found: Found, free: Mask, prior: Prior, plays: Array
+) -> tuple[Array, Array]:
+    """(costs (T,), changes (T, n_free) of the free unknowns) with other backlashes (T, n_q), by the linearization.
 
-    Of BACKLASHES in a joint without backlash, otherwise of those NEARBY.
-
-    The error is that after a step of Gauss and Newton of the other unknowns, in some of the segments.
+    A cost is that after a step of Gauss and Newton of the free unknowns and of the starts, with the variances of what
+    was found; differences of costs are those of -2 log likelihood.
     """
-    some = [
-        shots.only(np.unique(np.linspace(0, len(shots.first) - 1, MOST_SCANNED).astype(int))) for shots in recordings
-    ]
-    pairs = _pairs(some, x, [starts_of(forward, shots, x)[0] for shots in some])
-    weights = 1.0 / _variances([_linear(forward, *pair, free, np.ones(len(forward.scales))) for pair in pairs])
-    found = x
-    for joint in joints:
-        costs, present = {}, float(found[forward.unknowns.place("backlash")][joint])
-        reach = recordings[0].drive.take_up * recordings[0].drive.step_s
-        tried = [max(present + k * reach, 0.0) for k in NEARBY] if present else BACKLASHES
-        for play in (present, *tried):
-            trial = found.copy()
-            trial[forward.unknowns.place("backlash").start + joint] = play
-            linear = [_linear(forward, shots, trial, start, free, weights) for shots, _, start in pairs]
-            costs[play] = _least_cost(linear, weights, trial, free, prior)
-        best = min(tried, key=lambda play: costs[play])
-        if costs[best] < (1.0 if present else 1.0 - LEAST_GAIN) * costs[present]:
-            found = found.copy()
-            found[forward.unknowns.place("backlash").start + joint] = best
-    return found
-
-
-def _least_cost(linear: Sequence[_Linear], weights: Array, x: Array, free: Mask, prior: Prior) -> float:
-    """Cost after the best step of the free unknowns, by the linearization."""
-    H, g = _equations(linear, weights)
-    P, off = prior.precision[np.ix_(free, free)], (prior.mean - x)[free]
-    total = sum(float(np.sum(weights * each.residual**2)) for each in linear) + float(off @ P @ off)
-    g = g + P @ off
-    return total - float(g @ np.linalg.solve(H + P, g))
+    weights = 1.0 / found.variances
+    P, off = prior.precision[np.ix_(free, free)], (prior.mean - found.x)[free]
+    by_trial: list[list[_Linear]] = [[] for _ in plays]
+    for shots, start in zip(recordings, found.starts, strict=True):
+        n = len(shots.first)
+        at_once = max(1, MOST_AT_ONCE // n)
+        for begin in range(0, len(plays), at_once):
+            some = plays[begin : begin + at_once]
+            copies = np.tile(np.arange(n), len(some))
+            linear = _linear(
+                forward, shots.only(copies), found.x, start[copies], free, weights, np.repeat(some, n, axis=0)
+            )
+            for k in range(len(some)):
+                by_trial[begin + k].append(linear.only(slice(k * n, (k + 1) * n)))
+    costs, changes = [], []
+    for each in by_trial:
+        H, g = _equations(each, weights)
+        g = g + P @ off
+        change = np.linalg.solve(H + P, g)
+        total = sum(float(np.sum(weights * part.residual**2)) for part in each) + float(off @ P @ off)
+        costs.append(total - float(g @ change))
+        changes.append(change)
+    return np.array(costs), np.array(changes)
 
 
 def _pairs(recordings: Sequence[Shots], x: Array, starts: Sequence[Array]) -> list[tuple[Shots, Array, Array]]:
     return [(shots, x, start) for shots, start in zip(recordings, starts, strict=True)]
 
 
-def _linear(forward: Forward, shots: Shots, x: Array, start: Array, free: Mask, weights: Array) -> _Linear:
-    positions, J, Jx = forward.linearized(shots, x, start, free)
+def _linear(
+    forward: Forward,
+    shots: Shots,
+    x: Array,
+    start: Array,
+    free: Mask,
+    weights: Array,
+    play: Array | None = None,
+) -> _Linear:
+    positions, J, Jx = forward.linearized(shots, x, start, free, play)
     S, m, n_q = positions.shape
     root = np.sqrt(weights)[:, None]
     residual = ((shots.measured - positions)[..., None] * root).reshape(S, m * n_q, 1)
@@ -204,18 +211,28 @@ def _improved(
     H, g = H + P, g + P @ (prior.mean - x)[free]
     cost = _cost(forward, recordings, x, starts, weights, prior)
     signed = forward.unknowns.mask({group: range(len(weights)) for group in NOT_NEGATIVE})
-    moves = ~((signed & (x <= 0.0))[free] & (g < 0.0))
+    room = np.where(signed, x, np.inf)[free]
     while damping < MOST_DAMPING:
-        damped, trial = (H + damping * np.diag(np.diag(H)))[np.ix_(moves, moves)], x.copy()
-        trial[np.flatnonzero(free)[moves]] += np.linalg.solve(damped, g[moves])
-        trial = np.where(signed, np.maximum(trial, 0.0), trial)
-        change = (trial - x)[free]
+        change, trial = _bounded_step(H + damping * np.diag(np.diag(H)), g, room), x.copy()
+        trial[free] = np.where(signed[free], np.maximum(x[free] + change, 0.0), x[free] + change)
         moved = [start + each.offset - each.gain @ change for start, each in zip(starts, linear, strict=True)]
         after = _cost(forward, recordings, trial, moved, weights, prior)
         if after < cost:
             return trial, moved, 1.0 - after / cost, max(damping / 10.0, DAMPING)
         damping *= 10.0
     return x, starts, 0.0, DAMPING
+
+
+def _bounded_step(H: Array, g: Array, room: Array) -> Array:
+    """The step that solves H step = g, without going down by more than `room`; the others follow what is bounded."""
+    step, stays = np.zeros(len(g)), (room <= 0.0) & (g < 0.0)
+    while True:
+        moves = ~stays
+        step[moves] = np.linalg.solve(H[np.ix_(moves, moves)], g[moves] - H[np.ix_(moves, stays)] @ step[stays])
+        beyond = moves & (step < -room)
+        if not beyond.any():
+            return step
+        step[beyond], stays = -room[beyond], stays | beyond
 
 
 def _equations(linear: Sequence[_Linear], weights: Array) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ result.before, result.after # errors of the positions in the held-out part
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,18 +19,20 @@ from sim_core.identification.base_parameters import base_parameters
 from sim_core.identification.estimates import DEVIATION, LARGEST_SD, LEVEL, Estimate, Refusal
 from sim_core.identification.friction import SMOOTHING, speed_scales
 from sim_core.identification.inertial_parameters import nearest_consistent
+from sim_core.identification.output_error.backlash import Profile, with_backlashes
 from sim_core.identification.output_error.estimation import (
+    LEAST_ERROR,
     Prior,
     Solution,
     solution_at,
     solve,
     starts_of,
-    with_backlash,
 )
 from sim_core.identification.output_error.inertial_efforts import InertialEfforts
 from sim_core.identification.output_error.shots import Drive, Shots, shots_of
 from sim_core.identification.output_error.simulation import Forward
 from sim_core.identification.output_error.unknowns import FRICTION, KINDS, PLAUSIBLE, Mask, Unknowns
+from sim_core.identification.regression import GAIN_T, gain
 from sim_core.identification.regression import Prior as InertialPrior
 from sim_core.identification.regressor import Regressor
 from sim_core.identification.rigid_tree import rigid_tree
@@ -38,8 +41,11 @@ from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.quantities import value_of
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-SERVO_S, EFFORT_S = 0.5, 0.4  # length of a segment behind servos, and without: errors of an open loop grow
+SERVO_S, EFFORT_S = 0.5, 0.1  # length of a segment behind servos, and without: errors of an open loop grow
+MOST_PLAUSIBLE = 4.0  # largest estimate of an error of the actuation, as a multiple of its plausible size
+QUANTILE = 1.96  # half width of an interval of 95 % over the standard deviation
 LEAST_SHOTS = 3
+BLOCKS, FAR_BETTER = 8, 0.25  # of the held-out part, and share of the squared error before that is surely better
 CUTOFF_HZ = 10.0  # of the filter of the starts, which are then fitted
 LEAST_RADIUS = 0.01  # m, see `fitting.LEAST_RADIUS`
 STIFFEST = 0.5  # largest slope of the smooth friction, as a share of inertia over time step
@@ -65,10 +71,13 @@ class OutputErrorResult:
     estimates  of the KINDS that were asked for and can be known, with intervals
     friction   estimates of friction, with intervals
     refusals   what cannot be known
+    outcome    "better", "not better" or "not certain": prediction of the held-out part
     before, after  (n_q,) rms error of the positions in the held-out part, rad or m, predicted from the start of each
                segment: of the model as it was, and of the fitted one
     seconds    length of a segment
     shots      number of fitted segments
+    scales     (n_q,) speeds of the smooth Coulomb friction, rad/s or m/s
+    by_servo   joints whose commands their servos follow
     relative_gains  whether gains are relative to their mean, because inertias are fitted, too
     """
 
@@ -76,17 +85,19 @@ class OutputErrorResult:
     estimates: tuple[Estimate, ...]
     friction: tuple[Estimate, ...]
     refusals: tuple[Refusal, ...]
+    outcome: str
     before: Array
     after: Array
     seconds: float
     shots: int
+    scales: Array
+    by_servo: frozenset[str]
     relative_gains: bool
 
     @property
     def is_better(self) -> bool:
-        """Whether the fitted model predicts the held-out part better, all joints together."""
-        scale = np.maximum(self.before, 1e-12)
-        return bool(np.mean((self.after / scale) ** 2) < 1.0)
+        """Whether the fitted model surely predicts the held-out part better, all joints together."""
+        return self.outcome == "better"
 
 
 def fit_output_error(
@@ -111,14 +122,16 @@ def fit_output_error(
     if mechanism.constraints:
         raise NoShotsError(f"robot {mechanism.name!r} has constraints; output error needs a tree of joints")
     case = _Case(mechanism, joints, recordings, held or {}, holdout)
-    free = case.free(kinds, inertia)
-    play = case.unknowns.mask({"backlash": range(len(joints))})
-    x = solve(case.forward, case.fitted, case.start, free & ~play, case.prior)
-    for _ in range(2 if "backlash" in kinds else 0):
-        x = with_backlash(case.forward, case.fitted, x, free & ~play, case.prior, case.driven)
-        x = solve(case.forward, case.fitted, x, free, case.prior)
-    solution = solution_at(case.forward, case.fitted, x, free, case.prior)
-    return case.result(solution, free, kinds, inertia)
+    if "backlash" in kinds and (inertia or "stiffness" in kinds):
+        raise InvalidRequest("kinds has 'backlash', which cannot be told from inertias and stiffnesses")
+    free = case.free([kind for kind in kinds if kind != "backlash"], inertia)
+    given = case.forward, case.fitted
+    found = solve(*given, case.start, free, case.prior)
+    profiles: dict[int, Profile] = {}
+    if "backlash" in kinds:
+        found, profiles = with_backlashes(*given, found, free, case.prior, case.driven)
+    solution = solution_at(*given, found, free, case.prior)
+    return case.result(solution, free, profiles, inertia and "gain" in kinds)
 
 
 class _Case:
@@ -160,6 +173,7 @@ class _Case:
         self.forward = Forward(efforts, self.unknowns, scales)
         self.sizes = self._sizes(InertialPrior.of(_consistent(regressor.pi), base), size, v, a)
         self.prior = self._prior(InertialPrior.of(_consistent(regressor.pi), base))
+        self.doubtful = set[str]()  # refusals because of which nothing is certain
 
     def free(self, kinds: Collection[str], inertia: bool) -> Mask:
         """Unknowns that are fitted."""
@@ -171,21 +185,58 @@ class _Case:
         groups |= {kind: of_kind.get(kind, self.driven) for kind in kinds}
         return self.unknowns.mask(groups)
 
-    def result(self, solution: Solution, free: Mask, kinds: Collection[str], inertia: bool) -> OutputErrorResult:
-        """The result with estimates, refusals and errors of the held-out part."""
-        found, refusals = self._estimates(solution, free, inertia and "gain" in kinds)
-        before, after = (self._error(x) for x in (self.start, solution.x))
+    def result(
+        self, solution: Solution, free: Mask, profiles: Mapping[int, Profile], relative: bool
+    ) -> OutputErrorResult:
+        """The result with estimates, refusals and errors of the held-out part.
+
+        relative  whether gains are relative to their mean
+        """
+        for each in profiles.values():
+            spread = 0.5 * min(each.high - each.low, self.sizes[-1]) / QUANTILE
+            solution = dataclasses.replace(
+                solution, covariance=solution.covariance + spread**2 * np.outer(each.moved, each.moved)
+            )
+        found, refusals = self._estimates(solution, free, relative)
+        of_backlash = self._backlashes(profiles)
+        found, refusals = found + of_backlash[0], refusals + of_backlash[1]
+        before, after = (self._errors(x) for x in (self.start, solution.x))
+        outcome = _outcome(before, after)
+        if outcome == "better" and any(each.what in self.doubtful for each in refusals):
+            outcome = "not certain"
         return OutputErrorResult(
             joints=self.unknowns.joints,
             estimates=tuple(each for each in found if each.kind in KINDS),
             friction=tuple(each for each in found if each.kind in FRICTION),
             refusals=tuple(refusals),
-            before=before,
-            after=after,
+            outcome=outcome,
+            before=np.sqrt(np.mean(before, axis=0)),
+            after=np.sqrt(np.mean(after, axis=0)),
             seconds=self.fitted[0].steps * self.drives[0].step_s,
             shots=sum(len(shots.first) for shots in self.fitted),
-            relative_gains=inertia and "gain" in kinds,
+            scales=self.forward.scales,
+            by_servo=frozenset(name for name, servo in zip(self.unknowns.joints, self.is_servo, strict=True) if servo),
+            relative_gains=relative,
         )
+
+    def _backlashes(self, profiles: Mapping[int, Profile]) -> tuple[list[Estimate], list[Refusal]]:
+        found, refusals = list[Estimate](), list[Refusal]()
+        for joint, each in profiles.items():
+            place = self.unknowns.place("backlash").start + joint
+            name = self.unknowns.name(place)
+            if not each.is_clear:
+                refusals.append(
+                    Refusal(f"{name} by output error", "backlashes of two sizes fit as well", "a longer motion")
+                )
+                self.doubtful.add(refusals[-1].what)
+            elif each.high > MOST_PLAUSIBLE * self.sizes[place]:
+                refusals.append(_refusal(name, "backlash"))
+            else:
+                whole = np.zeros(self.unknowns.size)
+                whole[place] = 1.0
+                p = 0.0 if each.low > 0.0 else 1.0
+                found.append(Estimate(name, whole, each.value, each.low, each.high, 0.0, each.value, "backlash", p))
+        return found, refusals
 
     def _shots(self, recordings: Sequence[Commanded], holdout: float) -> tuple[list[Shots], list[Shots]]:
         fitted, held_out = [], []
@@ -227,9 +278,10 @@ class _Case:
         precision[inertia, inertia] = np.linalg.inv(inertial.base_covariance) / DEVIATION**2
         return Prior(self.start, precision)
 
-    def _error(self, x: Array) -> Array:
+    def _errors(self, x: Array) -> Array:
+        """Mean squared errors (S, n_q) of the held-out segments."""
         errors = [starts_of(self.forward, shots, x)[1] for shots in self.held_out]
-        return np.asarray(np.sqrt(np.mean(np.concatenate(errors) ** 2, axis=(0, 1))))
+        return np.asarray(np.mean(np.concatenate(errors) ** 2, axis=1))
 
     def _estimates(self, solution: Solution, free: Mask, relative: bool) -> tuple[list[Estimate], list[Refusal]]:
         from scipy.stats import t as student  # slow to load, seldom needed
@@ -257,36 +309,31 @@ class _Case:
             value = float(whole @ solution.x)
             p = 2.0 * float(student.sf(abs(value) / sd, solution.dof)) if sd > 0.0 else 1.0
             half, before = quantile * sd, float(whole @ self.start)
+            if relative and kind in FRICTION:
+                refusals.append(Refusal(f"{name} by output error", *COMMON_FACTOR))
+                continue
+            if doubt := _doubt(kind, value, half):
+                self.doubtful.add(f"{name} by output error")
+                refusals.append(Refusal(f"{name} by output error", doubt, "a look at the recorded commands"))
+                continue
             found.append(Estimate(name, whole, value, value - half, value + half, before, value, kind, p))
         if relative:
-            refusals.append(
-                Refusal(
-                    "a common factor of all gains",
-                    "heavier links and larger gains give the same motion",
-                    "a known load, or inertias that are known (--params without inertia)",
-                )
-            )
+            refusals.append(Refusal("a common factor of all gains", *COMMON_FACTOR))
         return found, refusals
 
     def _with_resolution(self, solution: Solution, places: np.ndarray[Any, np.dtype[np.int64]]) -> Array:
-        """Covariance with what time steps round: a delay to the nearest step, a backlash up to the next one.
-
-        The error of a backlash moves the unknowns that are correlated with it; a fit follows a rounded
-        delay.
-        """
-        step, found = self.drives[0].step_s, solution.covariance.copy()
-        sizes = {"delay": step / np.sqrt(12.0), "backlash": step * self.drives[0].take_up}
+        """Covariance with what time steps round: a delay to the nearest step. A fit follows a rounded delay."""
+        found = solution.covariance.copy()
         for k, place in enumerate(places.tolist()):
-            size = sizes.get(self.unknowns.kind(place), 0.0)
-            if size == 0.0:
-                continue
-            moved = solution.covariance[:, k] / solution.covariance[k, k]
-            if self.unknowns.kind(place) == "delay" or solution.x[place] == 0.0:
-                moved = np.where(np.arange(len(places)) == k, 1.0, 0.0)
-            found += size**2 * np.outer(moved, moved)
+            if self.unknowns.kind(place) == "delay":
+                found[k, k] += self.drives[0].step_s ** 2 / 12.0
         return found
 
 
+COMMON_FACTOR = (
+    "heavier links, more friction and larger gains give the same motion",
+    "a known load, or inertias that are known (--params without inertia)",
+)
 REMEDIES = {
     "zero": ("a constant load, or the servo's own zero, gives the same motion", "motion about other postures"),
     "gain": ("inertia and friction give the same motion", "a faster motion, or a known load"),
@@ -299,6 +346,31 @@ REMEDIES = {
 def _refusal(name: str, kind: str) -> Refusal:
     why, remedy = REMEDIES.get(kind, ("the motion does not tell it from the other parameters", "a faster motion"))
     return Refusal(f"{name} by output error", why, remedy)
+
+
+def _doubt(kind: str, value: float, half: float) -> str:
+    """Why an estimate, certain to within +-half, cannot be right; "" if it can."""
+    if kind == "delay" and value + half < 0.0:
+        return f"the motion would precede the command by {-value:.3g} s: the model lacks something else"
+    most = MOST_PLAUSIBLE * PLAUSIBLE.get(kind, np.inf)
+    if abs(value) - half > most:
+        return f"{value:.3g} is beyond +-{most:.3g}: the model lacks something else"
+    return ""
+
+
+def _outcome(before: Array, after: Array) -> str:
+    """Outcome from the mean squared errors (S, n_q) of the held-out segments, relative to those before."""
+    scale = np.maximum(np.mean(before, axis=0), LEAST_ERROR**2)
+    blocks = [
+        np.array([float(np.mean(part)) for part in np.array_split(each / scale, min(BLOCKS, len(each)))])
+        for each in (before, after)
+    ]
+    share, t = gain(*blocks) if len(blocks[0]) > 1 else (float(1.0 - blocks[1][0] / blocks[0][0]), 0.0)
+    if share <= 0.0:
+        return "not better"
+    # few segments tell no t-value; each of them is better then, and by far
+    is_sure = t >= GAIN_T or bool((blocks[1] < FAR_BETTER * blocks[0]).all())
+    return "better" if is_sure else "not certain"
 
 
 def _is_driven(mechanism: Mechanism, joint: str) -> bool:

@@ -30,20 +30,27 @@ class Forward:
         """Measured positions (S, m, n_q) that the model predicts from `start` (S, 2 n_q)."""
         return self._run(shots, x, start, None)[0]
 
-    def linearized(self, shots: Shots, x: Array, start: Array, free: Mask) -> tuple[Array, Array, Array]:
-        """(positions, derivatives (S, m, n_q, n_free) by the free unknowns, and (S, m, n_q, 2 n_q) by the start)."""
-        positions, J = self._run(shots, x, start, free)
+    def linearized(
+        self, shots: Shots, x: Array, start: Array, free: Mask, play: Array | None = None
+    ) -> tuple[Array, Array, Array]:
+        """(positions, derivatives (S, m, n_q, n_free) by the free unknowns, and (S, m, n_q, 2 n_q) by the start).
+
+        play  (S, n_q) backlashes of each segment in place of those in x
+        """
+        positions, J = self._run(shots, x, start, free, play)
         n_free = int(free.sum())
         return positions, J[..., :n_free], J[..., n_free:]
 
-    def _run(self, shots: Shots, x: Array, start: Array, free: Mask | None) -> tuple[Array, Array]:
+    def _run(
+        self, shots: Shots, x: Array, start: Array, free: Mask | None, play: Array | None = None
+    ) -> tuple[Array, Array]:
         n_q, h, zero = len(self.scales), shots.drive.step_s, x[self.unknowns.place("zero")]
         q, v = start[:, :n_q] - zero, start[:, n_q:].copy()
         S, m = len(q), shots.steps // shots.every + 1
         out = np.empty((S, m, n_q))
         sensitivity = None if free is None else _Sensitivity(self, x, free, S)
         J = np.empty((0,)) if sensitivity is None else np.empty((S, m, n_q, sensitivity.columns))
-        actuation, model = Actuation(shots, self.unknowns, x), _Model(self, x)
+        actuation, model = Actuation(shots, self.unknowns, x, play), _Model(self, x)
         a = np.zeros_like(v)
         for step in range(shots.steps + 1):
             if step % shots.every == 0:

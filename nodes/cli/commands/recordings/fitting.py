@@ -88,11 +88,13 @@ def fit(
     into the folder "report" of --output, if the model can be simulated with what was recorded.
 
     Errors of the measurement can be searched for as well: zero (an encoder's zero, rad or m), gain (a motor constant,
-    relative) and delay (of the efforts, s). They are reported with intervals, and are no part of the corrected robot.
+    relative) and delay (of the efforts, s). They are reported with intervals.
 
     Where commands were recorded, these, backlash and the servos' stiffness are also fitted by output error: the model
-    is simulated with the commands, and its positions are compared with the measured ones. --method inverse leaves this
-    out; --method output-error ends with exit code 2 if it is not possible.
+    is simulated with the commands, and its positions are compared with the measured ones. If it predicts better, its
+    estimates replace those by the efforts, and its friction and servos are written; a contradiction between the two is
+    printed, with exit code 3. --method inverse leaves this out; --method output-error ends with exit code 2 if it is
+    not possible.
     """
     for file in recordings:
         require_recording(file)
@@ -108,6 +110,7 @@ def fit(
     from nodes.hil.fitting.checking import check_case, joints_left_out
     from nodes.hil.fitting.correcting import corrections_of
     from nodes.hil.fitting.output_error import add_output_error
+    from nodes.hil.fitting.output_error_corrections import with_output_error
     from nodes.hil.fitting.reading import read_fit_case
     from nodes.hil.fitting.second_report import report_on_held_out
     from nodes.hil.fitting.verdict import KIND, sliding_joints, verdict_of
@@ -145,13 +148,18 @@ def fit(
                 progress=lambda done, of: None if bar is None else bar.show("fitting", done, of),
             )
         verdict = verdict_of(case, result, findings)
-        kinds = [name for name in chosen if name in (*ERRORS, *ACTUATION)]
+        kinds, found = [name for name in chosen if name in (*ERRORS, *ACTUATION)], None
         if method != "inverse" and (kinds or method != "auto"):
             with working("simulating the recorded commands"):
-                add_output_error(verdict, case, kinds, "inertia" in chosen, holdout, is_required=method != "auto")
+                found = add_output_error(
+                    verdict, case, kinds, "inertia" in chosen, holdout, is_required=method != "auto"
+                )
     except (StreamError, fitting.NothingToFitError) as error:
         raise InputError(str(error)) from None
-    corrections = corrections_of(result, case.mechanism, case.robot)
+    corrections, not_written = with_output_error(
+        corrections_of(result, case.mechanism, case.robot), found, case.mechanism
+    )
+    verdict.notes += not_written
     folder.begin(verdict, corrections, output)
     if write:
         with working("predicting the held-out part with the corrected model"):
@@ -179,6 +187,11 @@ def _chosen(params: str, method: str) -> list[str]:
             raise InputError(f"--params {name}: no such parameters; choose of {', '.join(PARAMETERS)}")
     if "friction" not in chosen:
         raise InputError(f"--params {params}: friction is always fitted; write inertia,friction or friction")
+    if "backlash" in chosen and (others := [name for name in ("inertia", "stiffness") if name in chosen]):
+        raise InputError(
+            f"--params {params}: backlash cannot be told from {' and '.join(others)}; "
+            "write friction,backlash, and of zero, gain and delay what is unknown"
+        )
     if method == "inverse" and (unseen := [name for name in ACTUATION if name in chosen]):
         raise InputError(f"--params {unseen[0]}: only output error sees it; leave out --method inverse")
     return chosen
@@ -236,7 +249,7 @@ def _print_output_error(found: Any) -> None:
     print_table(("joint", "before", "after"), rows)
     for each in (*found.actuation, *found.friction):
         if each.is_found:
-            print_line(f"by output error: {each.name} is {each.value:.3g}, between {each.low:.3g} and {each.high:.3g}")
+            print_line(f"by output error: {each.name} is {each.value:.5g}, between {each.low:.5g} and {each.high:.5g}")
 
 
 def _hints(verdict: Any) -> Iterator[str]:

@@ -52,6 +52,7 @@ def recording(modes: tuple[str, ...] = ()) -> None:
                 writer.write("arm_4dof/applied_command", command, t)
 
 
+@pytest.mark.soak
 def test_planted_errors_of_the_emulated_robot_are_found_inside_their_intervals(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -89,6 +90,7 @@ def test_without_commands_what_only_output_error_sees_is_refused_by_name(capsys:
         ((), ["--method", "output-error"], "output error is not possible: measured.mcap has no commands"),
         (("position", "effort"), ["--method", "output-error"], "output error needs one mode"),
         ((), ["--params", "friction,backlash", "--method", "inverse"], "only output error sees it"),
+        ((), ["--params", "inertia,friction,backlash"], "backlash cannot be told from inertia"),
         ((), ["--method", "shooting"], "no such method; choose of auto, inverse, output-error"),
     ],
 )
