@@ -260,13 +260,15 @@ def _cost(
 
 
 def _covariance(linear: Sequence[_Linear], weights: Array, prior: Prior, free: Mask) -> tuple[Array, float]:
-    """(covariance, degrees of freedom) for residuals with an autoregressive model per joint.
+    """(covariance, degrees of freedom) for residuals with an autoregressive model per joint, and for those as they are.
 
-    Residuals are smaller than errors, because starts and unknowns took up a part of them.
+    Residuals are smaller than errors, because starts and unknowns took up a part of them. An encoder's rounding is
+    white in a fast motion and constant in a slow one, where zeros and loads are seen: no stationary model has this, so
+    that no variance is smaller than that of the residuals of half a segment, which are taken to be dependent.
     """
     P = prior.precision[np.ix_(free, free)]
     H, _ = _equations(linear, weights)
-    inverse = np.linalg.inv(H + P)
+    inverse: Array = np.asarray(np.linalg.inv(H + P), dtype=np.float64)
     middle, effective, total = np.zeros_like(H), 0.0, 0.0
     for j, w in enumerate(weights):
         rows = np.concatenate([each.J[:, :, j].reshape(-1, len(H)) for each in linear])
@@ -280,5 +282,21 @@ def _covariance(linear: Sequence[_Linear], weights: Array, prior: Prior, free: M
     enlarged = count / max(count - by_starts, 0.1 * count)
     taken = float(np.trace(inverse @ middle))
     enlarged *= total / max(total - taken, 0.1 * total)
+    clustered = inverse @ (enlarged * _clustered(linear, weights) + P) @ inverse
     share = 1.0 - by_starts / count
-    return inverse @ (enlarged * middle + P) @ inverse, max(effective * share - len(H), 3.0)
+    covariance = inverse @ (enlarged * middle + P) @ inverse
+    grown = np.sqrt(np.maximum(np.diag(clustered) / np.maximum(np.diag(covariance), 1e-300), 1.0))
+    return grown[:, None] * covariance * grown, max(effective * share - len(H), 3.0)
+
+
+def _clustered(linear: Sequence[_Linear], weights: Array) -> Array:
+    """Sum of g g' over the gradients g of each joint in each half of a segment."""
+    size = linear[0].J.shape[-1]
+    found = np.zeros((size, size))
+    for each in linear:
+        for half in np.array_split(np.arange(each.residual.shape[1]), 2):
+            for j, w in enumerate(weights):
+                for rows, residual in zip(each.J[:, half, j], each.residual[:, half, j], strict=True):
+                    g = w * rows.T @ residual
+                    found += np.outer(g, g)
+    return found

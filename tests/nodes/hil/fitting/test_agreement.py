@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from nodes.hil.fitting.agreement import reconcile
@@ -22,7 +21,7 @@ def verdict(*errors: tuple[str, float, float]) -> FitVerdict:
         parameters=[],
         errors=[
             ErrorVerdict(
-                name=name, kind=name.split("/")[1], value=np.mean([low, high]), low=low, high=high, is_found=True
+                name=name, kind=name.split("/")[1], value=0.5 * (low + high), low=low, high=high, is_found=True
             )
             for name, low, high in errors
         ],
