@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.hil.fitting.agreement import reconcile
+from nodes.hil.fitting.output_error import reconcile
 from nodes.hil.fitting.verdict import ErrorVerdict, FitVerdict
 from tests.nodes.hil.fitting.output_error_results import estimate, result
 
