@@ -36,6 +36,7 @@ class Rows:
     time, q, v, a    (n,) and (n, n_q)
     rate_hz          samples per second
     speed_scales     (n_q,), see `friction_columns`
+    ripple           (n, n_q), see `Recorded`; 0 where there is none
     """
 
     raw: Array
@@ -49,6 +50,7 @@ class Rows:
     a: Array
     rate_hz: float
     speed_scales: Array
+    ripple: Array
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,13 @@ def rows_of(
         for part, step in zip(parts, steps, strict=True)
     ]
     raw, filtered, y, smooth, time, q, v, a = (np.concatenate(each) for each in zip(*found, strict=True))
-    return Rows(raw, filtered, y, smooth, block, time, q, v, a, parts[0].rate_hz / steps[0], scales)
+    ripple = np.concatenate(
+        [
+            (np.zeros_like(part.q) if part.ripple is None else part.ripple)[::step]
+            for part, step in zip(parts, steps, strict=True)
+        ]
+    )
+    return Rows(raw, filtered, y, smooth, block, time, q, v, a, parts[0].rate_hz / steps[0], scales, ripple)
 
 
 def _rows_of_part(

@@ -15,6 +15,7 @@ from sim_core.identification.friction import CALIBRATION, COLUMNS
 from sim_core.identification.intervals import correlated_sum
 from sim_core.identification.regression import Mask, Regression
 from sim_core.identification.regressor import LinearEfforts
+from sim_core.identification.ripple import SHARE_SD
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 LEVEL = 0.95
@@ -65,8 +66,12 @@ def estimates_of(
     after: Array,
     names: Sequence[str],
     constant_sd: Mapping[str, float],
+    ripples: Sequence[Array] = (),
 ) -> list[Estimate]:
-    """Estimates of all unknowns that the motion determines, each with the share of the others that it contains."""
+    """Estimates of all unknowns that the motion determines, each with the share of the others that it contains.
+
+    ripples  changes (n, n_q) of all efforts, of which the recorded ones have an unknown share, see `ripples_of`
+    """
     H, g = regression.equations(joints)
     sizes = _plausible_sizes(regression, rows)
     some = np.flatnonzero(free & (np.diag(H) > 0.0))
@@ -84,6 +89,10 @@ def estimates_of(
         if sd := constant_sd.get(names[j], 0.0):
             change = inverse @ _right_of(regression, j)[kept]
             covariance += sd**2 * np.outer(change, change)
+    for ripple in ripples:
+        right = sum(regression.weights[j] * _right_with(regression, rows, j, ripple[:, j]) for j in joints)
+        change = inverse @ np.asarray(right)[kept]
+        covariance += SHARE_SD**2 * np.outer(change, change)
     mixed = inverse @ H[np.ix_(kept, dropped)]
     prior = np.concatenate([regression.prior.beta, np.zeros(regression.size - regression.n_b)])
     from scipy.stats import t as student  # slow to load, seldom needed
@@ -195,6 +204,14 @@ def _covariance(
 def _right_of(regression: Regression, joint: int) -> Array:
     """Right-hand side (n_x,) of the normal equations of one joint's rows."""
     return regression.equations([joint])[1]
+
+
+def _right_with(regression: Regression, rows: Rows, joint: int, effort: Array) -> Array:
+    """A' effort (n_x,) with the rows A of one joint that are fitted, for an effort (n,)."""
+    at = (rows.block >= 0) & np.isfinite(rows.y_filtered[:, joint])
+    found, right = np.zeros(regression.size), rows.filtered[at, joint].T @ effort[at]
+    found[: regression.n_b], found[regression.friction_slice(joint)] = right[: regression.n_b], right[regression.n_b :]
+    return found
 
 
 def _name(regression: Regression, direction: Array, place: int, names: Sequence[str]) -> str:

@@ -31,6 +31,7 @@ from sim_core.identification.regression import Mask, Prior, Regression, is_gain
 from sim_core.identification.regressor import LinearEfforts, Regressor
 from sim_core.identification.result import FitResult, JointScore, Prediction, held_out_errors, outcome_of
 from sim_core.identification.rigid_tree import rigid_tree
+from sim_core.identification.ripple import ripples_of
 from sim_core.identification.selection import (
     EXPLAINED,
     FIRST_WEIGHT,
@@ -160,11 +161,7 @@ class _Fitter:
         self.regressor = regressor_of(mechanism, joints, held)
         self.joints = self.regressor.joints
         order = [list(joints).index(name) for name in self.joints]
-        self.parts = [
-            parts
-            for each in recordings
-            if (parts := sampled(Recorded(each.time, each.q[:, order], each.effort[:, order])))
-        ]
+        self.parts = [parts for each in recordings if (parts := sampled(each.of(order)))]
         if not self.parts:
             raise NothingToFitError("no recording has a part without gaps that is long enough")
         if mechanism.springs and isinstance(loops := self.regressor, LoopRegressor):
@@ -392,6 +389,7 @@ class _Fitter:
             models["after"],
             self.joints,
             constant_sd,
+            ripples_of(self.regressor, self.plain, choice.rows, models["before"][: len(self.plain.columns)]),
         )
 
     def _alone(self, regression: Regression, joint: int, inertia: bool) -> Array:

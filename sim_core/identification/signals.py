@@ -5,7 +5,7 @@ A recording is filtered as a whole, before parts of it are cut out: a filter nee
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
@@ -32,11 +32,19 @@ class Recorded:
     time    (n,) s; need not be even
     q       (n, n_q) positions, rad or m; NaN where unknown
     effort  (n, n_q) efforts, N m or N, or another unit that is proportional to it; NaN where unknown
+    ripple  (n, n_q) changes of the efforts with each step of the commands, if these come as seldom as the samples: an
+            effort differs from its mean by an unknown share of this, from -1/2 to 1/2; None if there are no such steps
     """
 
     time: Array
     q: Array
     effort: Array
+    ripple: Array | None = None
+
+    def of(self, columns: Sequence[int]) -> Recorded:
+        """The joints with these indices, in this order."""
+        ripple = None if self.ripple is None else self.ripple[:, columns]
+        return Recorded(self.time, self.q[:, columns], self.effort[:, columns], ripple)
 
 
 @dataclass(frozen=True)
@@ -47,12 +55,14 @@ class Sampled:
     time     (n,) s
     q        (n, n_q) positions as recorded
     effort   (n, n_q) efforts as recorded; NaN where unknown
+    ripple   (n, n_q), see `Recorded`
     """
 
     rate_hz: float
     time: Array
     q: Array
     effort: Array
+    ripple: Array | None = None
 
     @cached_property
     def moving(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -72,6 +82,7 @@ def sampled(recorded: Recorded) -> list[Sampled]:
     latest = np.maximum.accumulate(np.where(known, time, -np.inf))
     known[1:] &= time[1:] > latest[:-1]  # repeated times and steps backwards
     time, q, effort = time[known], recorded.q[known], recorded.effort[known]
+    ripple = None if recorded.ripple is None else recorded.ripple[known]
     if len(time) < LEAST_SAMPLES:
         return []
     steps = np.diff(time)
@@ -83,7 +94,8 @@ def sampled(recorded: Recorded) -> list[Sampled]:
         if len(t) < LEAST_SAMPLES:
             continue
         grid = t[0] + h * np.arange(int((t[-1] - t[0]) / h) + 1)
-        parts.append(Sampled(1.0 / h, grid, _at(grid, t, q[begin:end]), _at(grid, t, effort[begin:end])))
+        steps_there = None if ripple is None else _at(grid, t, ripple[begin:end])
+        parts.append(Sampled(1.0 / h, grid, _at(grid, t, q[begin:end]), _at(grid, t, effort[begin:end]), steps_there))
     return parts
 
 

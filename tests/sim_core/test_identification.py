@@ -182,6 +182,19 @@ def test_an_uncertain_motor_constant_widens_the_intervals() -> None:
     assert widths[heavy.name] >= 2.0 * 1.96 * 0.04 * abs(heavy.value)
 
 
+def test_the_phase_of_efforts_sampled_once_per_command_enters_the_intervals() -> None:
+    log = recorded(noise=0.01)
+    ripple = 2.0 * np.gradient(log.q, log.time, axis=0) * (np.arange(log.q.shape[1]) == 1)
+    effort = log.effort - 0.4 * ripple
+    for known, is_inside in ((None, False), (ripple, True)):
+        found = fit(model(), names(), [Recorded(log.time, log.q, effort, known)])
+        x = truth(found)
+        (viscous,) = [each for each in found.estimates if each.name == f"{names()[1]}/viscous"]
+        assert (viscous.low <= viscous.direction @ x <= viscous.high) == is_inside
+        inside = [each.low <= each.direction @ x <= each.high for each in found.estimates]
+    assert np.mean(inside) > 0.9
+
+
 def test_too_little_motion_is_refused_in_one_line() -> None:
     time = np.arange(0.0, 10.0, 0.005)
     still = Recorded(time, np.zeros((len(time), 4)), np.ones((len(time), 4)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,12 @@ from sim_core.mechanism.quantities import value_of
 
 LEAVES = ("measured_state", "state")  # topics with joint states, in the order in which they are looked for
 EMULATED = "hardware.py:Hardware"
+COMMANDS = "applied_command", "command"  # topics, in the order in which they are looked for
+LEAST_STEPS = 1.5  # time steps per period, from which on a command lasts for several of them
 IMPORT = "import"  # key of the metadata of an imported recording
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Commands = list[tuple[float, float, str]]  # (time, value, mode)
 
 
 @dataclass(frozen=True)
@@ -83,16 +88,74 @@ def read_fit_case(paths: Sequence[Path], robot: str = "") -> FitCase:
     dependent = _dependent_joints(mechanism, names)
     driven = {actuator.joint for actuator in mechanism.actuators}
     recordings = tuple(
-        _recorded(stream.only(names), driven, path, each)
-        for stream, path, each in zip(streams, paths, held_s, strict=True)
+        _recorded(
+            stream.only(names),
+            driven,
+            path,
+            held,
+            ripple_of(read_recording(path, warn=False), topics[str(path)], mechanism, names, stream.time, held),
+        )
+        for stream, path, held in zip(streams, paths, held_s, strict=True)
     )
     notes = [note for stream in streams for note in stream.notes]
+    if rough := [name for k, name in enumerate(names) if any(_has_ripple(each, k) for each in recordings)]:
+        notes.append(
+            f"{', '.join(rough)}: efforts were recorded as seldom as commands came, so that the intervals contain an "
+            "unknown phase of the steps; a recording of every time step (--set sim.rate_hz) has narrower ones"
+        )
     if dependent:
         joints = ", ".join(dependent)
         notes.append(f"{joints}: follow the other joints through closed loops; friction there is taken to be none")
     if held := [joint.name for joint in mechanism.moving_joints if joint.name not in {*names, *dependent}]:
         notes.append(f"{', '.join(held)}: not recorded, and taken to be at rest at 0")
     return FitCase(name, parameters, mechanism, names, recordings, topics, tuple(unknown), constants, tuple(notes))
+
+
+def _has_ripple(recorded: Recorded, joint: int) -> bool:
+    return recorded.ripple is not None and bool(recorded.ripple[:, joint].any())
+
+
+def ripple_of(
+    recording: Recording, topic: str, mechanism: Mechanism, names: Sequence[str], time: Array, step_s: float
+) -> Array | None:
+    """Changes (n, n_q) of the joints' efforts with each step of the commands, at the times (n,) of the states.
+
+    None without commands, and if every time step is commanded or recorded: then an effort is that of its time.
+
+    topic   of the joint states
+    step_s  time step of the simulation; 0 if the robot was not simulated
+    """
+    root = topic.rpartition("/")[0]
+    source = next((f"{root}/{leaf}" for leaf in COMMANDS if f"{root}/{leaf}" in recording.topics), "")
+    if not step_s or not source or len(time) < 3:
+        return None
+    found = np.zeros((len(time), len(names)))
+    actuators = {actuator.name: actuator for actuator in mechanism.actuators if actuator.joint in names}
+    for name, commands in _commands(recording, source, actuators).items():
+        times = np.array([at for at, _, _ in commands])
+        if len(commands) < 3 or not (np.diff(times) > 0.0).all():
+            continue
+        period = min(float(np.median(np.diff(times))), float(np.median(np.diff(time))))
+        if period < LEAST_STEPS * step_s:
+            continue
+        servo = actuators[name].servo
+        gains = {"effort": 1.0} | ({} if servo is None else {"position": servo.stiffness, "velocity": servo.damping})
+        rate = np.gradient(np.interp(time, times, [value for _, value, _ in commands]), time)
+        found[:, list(names).index(actuators[name].joint)] = gains.get(commands[-1][2], 0.0) * period * rate
+    return found if found.any() else None
+
+
+def _commands(recording: Recording, topic: str, actuators: Collection[str]) -> dict[str, Commands]:
+    """Commands of each actuator."""
+    columns = recording[topic]
+    found: dict[str, Commands] = {name: [] for name in actuators}
+    for time, mode, names, values in zip(
+        columns["timestamp"], columns["mode"], columns["name"], columns["value"], strict=True
+    ):
+        for name, value in zip(names, values, strict=True):
+            if str(name) in found and np.isfinite(time) and np.isfinite(value):
+                found[str(name)].append((float(time), float(value), str(mode)))
+    return found
 
 
 def _model(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
@@ -153,7 +216,7 @@ def _held_s(recording: Recording, topic: str) -> float:
     return float(recording.description.step_s)
 
 
-def _recorded(stream: Stream, driven: set[str], path: Path, held_s: float) -> Recorded:
+def _recorded(stream: Stream, driven: set[str], path: Path, held_s: float, ripple: Any) -> Recorded:
     """Positions and efforts; a joint without an actuator and without recorded efforts has the effort 0.
 
     An effort that was held for `held_s` before its stamp is that of the middle of this time.
@@ -166,7 +229,7 @@ def _recorded(stream: Stream, driven: set[str], path: Path, held_s: float) -> Re
     if held_s:
         columns = [np.interp(stream.time, stream.time - held_s / 2.0, each) for each in effort.T]
         effort = np.stack(columns, axis=1)
-    return Recorded(stream.time, np.asarray(stream.position, dtype=float), effort)
+    return Recorded(stream.time, np.asarray(stream.position, dtype=float), effort, ripple)
 
 
 def _topic(recording: Recording) -> str:
