@@ -100,7 +100,7 @@ def _of_velocity(samples: LogSamples, k: int, name: str) -> Iterator[LogFinding]
         return
     smooth_q, smooth_v, h = _even(samples.time[known], q[known], v[known])
     rate = np.gradient(smooth_q, h)
-    if rate.std() < 5.0 * _resolution(q) or not len(rate):
+    if not len(rate) or not rate.std() > 5.0 * _resolution(q):  # a joint that stands still has neither
         return
     columns = np.stack([smooth_v, np.gradient(smooth_v, h)], axis=1)
     (gain, slope), left = _fit(columns, rate)

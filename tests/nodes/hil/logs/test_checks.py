@@ -55,6 +55,13 @@ def column(values: Floats, joint: int, change: Callable[[Floats], Floats]) -> Fl
     return changed
 
 
+def test_a_joint_that_stands_still_is_checked() -> None:
+    samples = clean()
+    found = kinds(replace(samples, position=np.full_like(samples.position, 0.1)))
+    assert "dead position" in found
+    assert "no derivative" not in found
+
+
 def exchanged(values: Floats, i: int, j: int) -> Floats:
     order = list(range(4))
     order[i], order[j] = j, i
