@@ -15,6 +15,7 @@ from nodes.framework.plan.launch_plan import Plan
 from nodes.node import Context, Node, Outgoing
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
+from robots.charmie.wheels import wheel_names
 
 JOINTS = ("base_x", "base_y", "base_yaw")
 UNITS = ("m", "m", "rad")
@@ -43,7 +44,7 @@ class OmniBase(Node):
 
     `cmd_vel` is a twist in the base's own axes: x to the robot's right, y forward, yaw to the left. A `cmd_vel` younger
     than `timeout_s` has priority over the reference. Otherwise the base follows the reference; without a reference it
-    stands still.
+    stands still. With the robot's parameter base = "wheels" the velocities are those of the wheels' joints.
     """
 
     subscribes = {"state": RobotState, "cmd_vel": Twist, "reference": JointReference, "event": Event}
@@ -60,7 +61,8 @@ class OmniBase(Node):
 
     @classmethod
     def commands(cls, params: OmniBaseParams, plan: Plan) -> Collection[str] | None:
-        return JOINTS
+        of_robot = read_parameters(_file(params, plan.sim.parameters))
+        return wheel_names(of_robot) if _on_wheels(plan.sim.parameters) else JOINTS
 
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
@@ -69,7 +71,9 @@ class OmniBase(Node):
         return self.on_parameters(context.params)
 
     def on_parameters(self, params: OmniBaseParams) -> Outgoing:
-        of_robot = read_parameters(_file(params, self._context.robot_parameters)).base
+        found = read_parameters(_file(params, self._context.robot_parameters))
+        of_robot, self._names = found.base, wheel_names(found)
+        self._rolls = _on_wheels(self._context.robot_parameters)
         self._params, self._wheels, self._warned_limited = params, of_robot.wheels, False
         self._speed_up = of_robot.acceleration_limit / of_robot.wheels.radius  # rad/s^2, limit of a wheel
         return self._begin(0.0)
@@ -112,14 +116,23 @@ class OmniBase(Node):
         if (period := self._period(self._params.rate_hz)) != self._commanded:
             dt, self._commanded, self._commanded_at = self._time - self._commanded_at, period, self._time
             self._twist = self._accelerated(base.within_limits(self._wheels, desired), dt)
-            rates = base.to_world(float(place[2]), self._twist)
-            yield "command", JointCommand(mode="velocity", name=list(JOINTS), value=rates.tolist(), state_seq=state.seq)
+            yield "command", self._command(float(place[2]), state.seq)
         if self._place is not None:
             self._angles += base.wheel_turns(self._wheels, self._place, place)
+        if self._rolls:
+            self._angles = np.array([state.position[state.name.index(name)] for name in self._names])
         self._place = place
         if (period := self._period(self._params.encoders_hz)) != self._counted:
             self._counted = period
             yield "encoders", self._encoders()
+
+    def _command(self, yaw: float, seq: int) -> JointCommand:
+        """Velocities of the wheels, or of the base's joints at the yaw angle `yaw`, for the present twist."""
+        if self._rolls:
+            names, rates = list(self._names), base.wheel_rates(self._wheels, self._twist)
+        else:
+            names, rates = list(JOINTS), base.to_world(yaw, self._twist)
+        return JointCommand(mode="velocity", name=names, value=rates.tolist(), state_seq=seq)
 
     def _period(self, rate_hz: float) -> int:
         """Number of whole periods of `rate_hz` from time zero to the time of the latest state.
@@ -169,9 +182,8 @@ class OmniBase(Node):
         return twist if fastest <= most else self._twist + change * (most / fastest)
 
     def _encoders(self) -> Encoders:
-        names = [f"wheel_{k}" for k in range(1, self._wheels.count + 1)]
         count = base.counts(self._wheels, self._angles)
-        return Encoders(name=names, count=count, pulses_per_turn=self._wheels.pulses_per_turn)
+        return Encoders(name=list(self._names), count=count, pulses_per_turn=self._wheels.pulses_per_turn)
 
     @property
     def figures(self) -> Mapping[str, float]:
@@ -180,3 +192,7 @@ class OmniBase(Node):
 
 def _file(params: OmniBaseParams, given: Mapping[str, float | str]) -> str:
     return params.file or str(given.get("file", ""))
+
+
+def _on_wheels(given: Mapping[str, float | str]) -> bool:
+    return given.get("base") == "wheels"

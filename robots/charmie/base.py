@@ -94,6 +94,19 @@ def pose_after(wheels: Wheels, before: ArrayLike, turns: ArrayLike) -> Array:
     return np.asarray(before + to_world(float(before[2] + half), along))
 
 
+def wheel_loads(wheels: Wheels, force: float, torque_x: float, torque_y: float) -> Array:
+    """Loads (n,) of the wheels, N, that together exert an upward force and a torque about the base's axes x and y.
+
+    Of all such loads, the ones with the least sum of squares, as of wheels on equal springs. The force (N) and torque
+    (N m) are the outputs reaction_base_yaw_fz, _tx and _ty of `with_reactions(mechanism, ["base_yaw"])`. At a negative
+    load the robot would tip over.
+    """
+    beta = wheel_angles(wheels)
+    x, y = wheels.distance * np.cos(beta), wheels.distance * np.sin(beta)
+    sums = np.array([np.ones(wheels.count), y, -x])
+    return np.asarray(np.linalg.pinv(sums) @ np.array([force, torque_x, torque_y]))
+
+
 def counts(wheels: Wheels, angles: ArrayLike) -> list[int]:
     """Encoder counts at wheel angles (n,) in rad: whole pulses, not wrapped."""
     pulses = np.floor(np.asarray(angles, dtype=float) * (wheels.pulses_per_turn / (2.0 * math.pi)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated, Literal
 
-from robots.charmie import closed, links
+from robots.charmie import closed, links, wheels
 from robots.charmie.geometry import Motion, balance_motion, lift_of_length, tilt_of_length
 from robots.charmie.links import actuator
 from robots.charmie.parameters import Parameters, numbers_of, read_parameters
@@ -26,6 +26,9 @@ def charmie(
         Literal["compliant", "none"],
         ParameterInfo("stops at the joint limits: compliant ones, or none"),
     ] = "compliant",
+    base: Annotated[
+        Literal["planar", "wheels"], ParameterInfo("base driven by three fictitious actuators, or by its omni wheels")
+    ] = "planar",
 ) -> Mechanism:
     """CHARMIE, 21 joints: base x, y, yaw; lift; tilt; two arms of six joints and a claw; neck pan and tilt.
 
@@ -36,9 +39,12 @@ def charmie(
     file    parameter file like robots/charmie/charmie.toml; "" means that file itself
     limits  "compliant": compliant stops at the joint limits of the tree, see robots.stops; "none": the joints have no
             stops
+    base    "planar": actuators base_x, base_y and base_yaw move the base; "wheels": actuators wheel_1 to wheel_4 turn
+            the wheels, which roll without slip, see robots.charmie.wheels
     """
     require_choice("charmie", "loops", loops, ("open", "closed"))
     require_choice("charmie", "limits", limits, ("compliant", "none"))
+    require_choice("charmie", "base", base, ("planar", "wheels"))
     p = read_parameters(file)
     mounts = {branch: links.mount(p, branch) for branch in "abc"}
     bodies = [*links.trunk_bodies(p)]
@@ -70,7 +76,8 @@ def charmie(
         parameters=numbers_of(p),
     )
     tree = with_stops(tree) if limits == "compliant" else tree
-    return tree if loops == "open" else with_loops(tree, p)
+    tree = tree if loops == "open" else with_loops(tree, p)
+    return tree if base == "planar" else wheels.with_wheels(tree, p)
 
 
 def with_loops(tree: Mechanism, p: Parameters) -> Mechanism:

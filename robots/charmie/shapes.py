@@ -12,6 +12,7 @@ from robots.charmie.parameters import Arm, ArmLink, Head, Parameters, Point
 from sim_core.mechanism import Shape, X, Y
 
 WHITE, GREY, DARK, STEEL, BLUE = "#e4e7ea", "#aeb6bf", "#3a434d", "#8a939c", "#2f6fa8"
+WHEEL_WIDTH = 0.04  # m
 QUARTER_ABOUT_X = (math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0)
 QUARTER_ABOUT_Y = (math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0)
 
@@ -54,7 +55,9 @@ def base(p: Parameters) -> tuple[Shape, ...]:
         # the cylinder's z axis, laid horizontal, then turned to (cos beta, sin beta)
         h, c, s = math.sqrt(0.5), math.cos(beta / 2), math.sin(beta / 2)
         axle = (h * c, -h * s, h * c, h * s)
-        found.append(Shape(kind="cylinder", size=(wheels.radius, 0.04), position=at, quaternion=axle, color=DARK))
+        found.append(
+            Shape(kind="cylinder", size=(wheels.radius, WHEEL_WIDTH), position=at, quaternion=axle, color=DARK)
+        )
     return tuple(found)
 
 

@@ -17,20 +17,30 @@ from nodes.framework.simulation.server import SimServer
 from nodes.node import Context
 from robots.charmie import base
 from robots.charmie.parameters import read_parameters
+from robots.registry import build
 
+WAY = [
+    (0.0, 0.3, 0.0),
+    (0.1, 0.3, 0.5),
+    (0.2, 0.0, 0.5),
+    (0.2, -0.1, 0.5),
+    (-0.3, 0.2, -0.2),
+    (0.0, 0.3, 0.0),
+]  # twists
 WHEELS = read_parameters().base.wheels
 
 
 class Drive:
     """CHARMIE's server and the base's node, stepped together; `twist` is said at every tenth step."""
 
-    def __init__(self, **params: Any) -> None:
+    def __init__(self, robot: dict[str, float | str] | None = None, **params: Any) -> None:
         # without stops, on which the joints that nothing holds would bounce and shake the base
-        sim = SimPlan(robot="charmie", mode="lockstep", parameters={"limits": "none"})
-        self.server = SimServer(Plan(name="p", sim=sim))
+        sim = SimPlan(robot="charmie", mode="lockstep", parameters={"limits": "none"} | (robot or {}))
+        plan = Plan(name="p", sim=sim)
+        self.server = SimServer(plan)
         self.node = OmniBase()
         filled = msgspec.convert(params, OmniBase.Params)
-        self.node.on_start(Context("base", "charmie", 1e-3, filled, np.random.default_rng(0)))
+        self.node.on_start(Context("base", "charmie", 1e-3, filled, np.random.default_rng(0), plan=plan))
         self.commands: list[JointCommand] = []
         self.encoders: list[Encoders] = []
         self.states: list[RobotState] = []
@@ -93,6 +103,20 @@ def test_the_encoders_count_what_the_motion_rolls_off(driven: Drive) -> None:
         rolled += 1e-3 * base.wheel_rates(WHEELS, twist)
     assert shown.count == pytest.approx(rolled * 2250 / (2 * math.pi), abs=3)
     assert min(map(abs, shown.count)) > 50
+
+
+def test_it_drives_the_same_way_on_its_omni_wheels() -> None:
+    """Commands of wheel rates in place of those of the joints: the way differs by less than 1 %."""
+    held = ", ".join(joint.name for joint in build("charmie").moving_joints if joint.name not in JOINTS)
+    drives = {kind: Drive({"base": kind, "locked": held}) for kind in ("planar", "wheels")}
+    places = [np.array([drive.run(0.5, twist) for twist in WAY]) for drive in drives.values()]
+    length = np.linalg.norm(np.diff(places[0][:, :2], axis=0), axis=1).sum()
+    assert length > 0.5
+    assert np.abs(places[1][:, :2] - places[0][:, :2]).max() < 0.01 * length
+    assert np.abs(places[1][:, 2] - places[0][:, 2]).max() < 0.01 * np.ptp(places[0][:, 2])
+    wheels = drives["wheels"]
+    assert wheels.commands[-1].name == wheels.encoders[-1].name == ["wheel_1", "wheel_2", "wheel_3", "wheel_4"]
+    assert wheels.encoders[-1].count == pytest.approx(drives["planar"].encoders[-1].count, abs=0.01 * 2250)
 
 
 def test_it_stops_when_nobody_asks_any_more() -> None:
