@@ -51,11 +51,11 @@ FEATURES = [
 ]
 MISSING = (
     "armswing. Entities are the robots and their bodies. GetEntities filters by name only. GetEntityState: poses are "
-    "those of the latest /tf; the twist is the mean over the two latest poses, exact for the base of a robot without a "
-    "fixed base, NaN before there are two; the acceleration is always NaN. SetEntityState sets the base of a robot "
-    "without a fixed base. ResetSimulation sets time and state back together; one of the two alone is missing. "
-    "SetSimulationState: QUITTING and the states of worlds are missing. Missing too: spawning, deleting, named poses, "
-    "bounds, tags, categories, entity info, worlds, the action SimulateSteps."
+    "those of the latest /tf; the twist is the mean over the two latest poses, NaN before there are two; the "
+    "acceleration is always NaN. SetEntityState sets the base of a robot without a fixed base. ResetSimulation sets "
+    "time and state back together; one of the two alone is missing. SetSimulationState: QUITTING and the states of "
+    "worlds are missing. Missing too: spawning, deleting, named poses, bounds, tags, categories, entity info, worlds, "
+    "the action SimulateSteps."
 )
 
 
