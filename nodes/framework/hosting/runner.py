@@ -192,6 +192,8 @@ class Runner:
     def _loop(self) -> None:
         session = self._session
         while not session.stop.is_set():
+            if session.status.state == "starting" and self._is_ready():
+                session.set_state("ready")
             if session.status_is_due:
                 self._publish_status()
                 self._check_connection()
@@ -218,8 +220,6 @@ class Runner:
                 self._pass_lost()
                 if self._asker is not None:
                     self._asker.update(self._nodes, self._poller)
-            if session.status.state == "starting" and self._is_ready():
-                session.set_state("ready")
             if self._hosted.context.log:
                 self._show_log()
 
