@@ -28,7 +28,7 @@ pytest.importorskip("hatchling", reason="hatchling builds the wheel; make test i
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("armswing", "nodes", "robots", "sim_core", "viewer")
-LIGHT_MB = 66.0
+LIGHT_MB = 67.0
 DIGEST = """
 from armswing import read_recording
 print(len(read_recording("my_damper.mcap")["rotary_pendulum/command"]["timestamp"]))

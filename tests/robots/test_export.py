@@ -454,7 +454,7 @@ def test_a_body_that_is_named_world_has_another_name_in_mjcf() -> None:
 
 
 def test_a_chain_deeper_than_mujoco_reads_is_refused_and_the_deepest_that_it_reads_is_written() -> None:
-    with pytest.raises(InvalidRequest, match=r"follows 496 other bodies, .* reads at most 496 nested bodies .* URDF"):
+    with pytest.raises(InvalidRequest, match=r"follows 496 other bodies, .* reads at most 496 nested bodies, .* URDF"):
         export(chain(497), "mjcf")
     assert mujoco.MjModel.from_xml_string(export(chain(496), "mjcf").text).nv == 496
 

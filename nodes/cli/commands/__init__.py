@@ -65,7 +65,7 @@ SUMMARIES = {
     "replay": (
         "Feed a recorded run to one node, without sockets, and compare the node's messages with the recorded messages."
     ),
-    "view": "Show plots and a picture of the bodies, live or from recordings; or write a picture or a film.",
+    "view": "Show plots and a picture of the bodies, live or from recordings; or write a picture, a film or a page.",
     "reproduce": "Repeat a paper's simulations, and write an HTML page with plots, tables and a verdict on each claim.",
     "sweep": "Run a launch file in lockstep for every combination of values, in one process per core.",
     "bode": "Measure the loop gain of a launch in lockstep, with its controllers in the loop, and print its margins.",
