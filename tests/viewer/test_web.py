@@ -22,10 +22,10 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from nodes.cli.application import run as command_line
-from nodes.framework.bridges.front import listening_socket
+from nodes.framework.bridges.front import Access, listening_socket
 from tests.viewer.browser import chromium
 from viewer.request import Request
-from viewer.web.server import WebServer
+from viewer.web.server import WebServer, printed_host
 from viewer.web.view import serve
 
 WITHOUT_QT = """
@@ -113,6 +113,11 @@ def test_the_server_of_the_page_is_reached_through_the_front_alone_and_never_sha
         assert server.viser.request_share_url() is None
         with listening_socket(server.viser.get_port()) as listener:
             assert listener.getsockname()[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::", "10.0.0.7", "fd00::7", "bench"])
+def test_a_request_for_the_printed_address_is_admitted(host: str) -> None:
+    assert Access(token="t", host=host, is_page=True).is_known(f"{printed_host(host)}:8080")
 
 
 def test_the_browser_view_needs_neither_qt_nor_a_model() -> None:

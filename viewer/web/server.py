@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import viser
 
-from nodes.framework.bridges.front import HOST, Access, Front, listening_socket
+from nodes.framework.bridges.front import EVERY_ADDRESS, HOST, Access, Front, listening_socket
+from nodes.framework.transport.addresses import own_addresses
 from viewer import palette
 from viewer.scene.space import HALF_FOV, Camera
 
@@ -53,8 +54,7 @@ class WebServer:
         except OSError:
             self._stop()
             raise
-        shown = {"127.0.0.1": "localhost", "0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
-        self.address = f"http://{f'[{shown}]' if ':' in shown else shown}:{self._front.port}/?token={token}"
+        self.address = f"http://{printed_host(host)}:{self._front.port}/?token={token}"
         gui = self.viser.gui
         gui.configure_theme(
             show_logo=False, show_share_button=False, dark_mode=palette.theme == "dark", brand_color=(11, 98, 168)
@@ -109,3 +109,11 @@ def _quiet() -> Iterator[None]:
     """Context in which nothing is printed: viser prints an address that nobody can open."""
     with contextlib.redirect_stdout(io.StringIO()):
         yield
+
+
+def printed_host(host: str) -> str:
+    """Host of the printed address. For every address, it is one of this computer, since the front refuses its name."""
+    if host in EVERY_ADDRESS:
+        own = [address for address in own_addresses() if (":" in address) == (":" in host)]
+        host = own[0] if own else HOST
+    return "localhost" if host == HOST else f"[{host}]" if ":" in host else host

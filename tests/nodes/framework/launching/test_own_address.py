@@ -8,9 +8,10 @@ import pytest
 
 from nodes.cli.application import run
 from nodes.framework.launching.hosts import own_address
-from nodes.framework.launching.hosts.own_address import check_own_address, is_own, own_addresses
+from nodes.framework.launching.hosts.own_address import check_own_address
 from nodes.framework.plan.files.file import load_plan
 from nodes.framework.plan.key_checks import PlanError
+from nodes.framework.transport.addresses import is_own, own_addresses
 from nodes.framework.transport.security import keys
 
 LAUNCH_FILE = Path(__file__).resolve().parents[4] / "launch/hil_controller.toml"
