@@ -24,8 +24,11 @@ from websockets.sync.client import connect
 from nodes.cli.application import run as command_line
 from nodes.framework.bridges.front import Access, listening_socket
 from tests.viewer.browser import chromium
+from viewer.data.signals import Signals
 from viewer.request import Request
+from viewer.web.scene import WebScene
 from viewer.web.server import WebServer, printed_host
+from viewer.web.steering import Steering
 from viewer.web.view import serve
 
 WITHOUT_QT = """
@@ -113,6 +116,30 @@ def test_the_server_of_the_page_is_reached_through_the_front_alone_and_never_sha
         assert server.viser.request_share_url() is None
         with listening_socket(server.viser.get_port()) as listener:
             assert listener.getsockname()[0] == "127.0.0.1"
+
+
+def test_a_page_stays_when_the_launch_ends_and_the_next_one_begins() -> None:
+    with WebServer("127.0.0.1", 0, "", print) as server:
+        steering = Steering(server.viser, 0, WebScene(server, "auto"), Signals)
+        for is_live in (False, True, False):
+            steering.show_state("running", is_live, is_stopped=is_live)
+        steering.close()
+
+
+def test_nodes_are_placed_by_the_messages_of_visers_own_setters() -> None:
+    position, quaternion = np.array([0.1, 0.2, 0.3]), np.array([0.5, -0.5, 0.5, 0.5])
+    with WebServer("127.0.0.1", 0, "", print) as server:
+        ours, theirs = (server.viser.scene.add_frame(name) for name in ("/ours", "/their"))
+        theirs.position, theirs.wxyz = position, quaternion
+        server.place([(ours, position, quaternion)])
+        sent = server.viser._websock_server.get_message_buffer().message_from_id.values()
+        poses = [each for each in sent if type(each).__name__ in ("SetPositionMessage", "SetOrientationMessage")]
+        found = [
+            [each.as_serializable_dict() | {"name": ""} for each in poses if vars(each)["name"] == name]
+            for name in ("/ours", "/their")
+        ]
+        assert len(found[0]) == 2
+        assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::", "10.0.0.7", "fd00::7", "bench"])

@@ -6,7 +6,6 @@ Renderers draw each `Solid` once and then move its body; everything else of an `
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -298,9 +297,3 @@ def joined(parts: list[tuple[Floats, Faces]]) -> tuple[Floats, Faces]:
     starts = np.cumsum([0, *(len(vertices) for vertices, _ in parts[:-1])])
     faces = [each + start for (_, each), start in zip(parts, starts, strict=True)]
     return np.concatenate([vertices for vertices, _ in parts]), np.concatenate(faces).astype(np.int32)
-
-
-def bodies_of(row: Floats) -> Iterator[tuple[Floats, Floats]]:
-    """Yield (position (3,), m, quaternion w x y z) of each body of a row of poses."""
-    count = len(row) // 7
-    yield from zip(row[: 3 * count].reshape(-1, 3), row[3 * count :].reshape(-1, 4), strict=True)

@@ -10,7 +10,7 @@ from viewer import palette
 from viewer.data.series import Floats
 from viewer.data.signals import Signals
 from viewer.scene.scene import MEASURED_OPACITY, nice_step, vertical_axis
-from viewer.scene.space import Arrow, Ball, Instant, Lines, Solid, Space, ball, bodies_of, rgb
+from viewer.scene.space import Arrow, Ball, Instant, Lines, Solid, Space, ball, rgb
 from viewer.web.server import WebServer
 
 ASPECT = 1.3  # width by height of the usual scene, beside the panels
@@ -35,7 +35,7 @@ class WebScene:
         self._measured: list[Any] = []
         self._others: dict[str, Any] = {}  # lines and balls
         self._arrows: list[tuple[Any, Any]] = []  # arrows and their labels
-        self._sent: dict[str, list[tuple[Floats, Floats]]] = {}  # pose of each body that was sent last
+        self._sent: dict[str, Floats] = {}  # (bodies, 7): positions and quaternions that were sent last
         self._middle: Floats | None = None  # place of the robot to which the camera looks
         self.bodies: list[tuple[str, Any]] = []  # name and frame of each body
 
@@ -136,15 +136,12 @@ class WebScene:
 
     def _place(self, name: str, frames: list[Any], row: Floats) -> None:
         """Move the bodies of which position or quaternion differs visibly from what was sent last."""
-        sent = self._sent.setdefault(name, [(np.full(3, np.inf), np.full(4, np.inf)) for _ in frames])
-        for place, (node, (position, quaternion)) in enumerate(zip(frames, bodies_of(row), strict=True)):
-            before, turn = sent[place]
-            if (
-                max(map(abs, (position - before).tolist())) > UNSEEN * self.space.scene.size
-                or max(map(abs, (quaternion - turn).tolist())) > UNSEEN
-            ):
-                node.position, node.wxyz = position, quaternion
-                sent[place] = position.copy(), quaternion.copy()
+        count, unseen = len(frames), UNSEEN * np.array([*3 * [self.space.scene.size], *4 * [1.0]])
+        rows = np.hstack([row[: 3 * count].reshape(-1, 3), row[3 * count :].reshape(-1, 4)])
+        sent = self._sent.setdefault(name, np.full_like(rows, np.inf))
+        moved = np.flatnonzero((np.abs(rows - sent) > unseen).any(axis=1))
+        sent[moved] = rows[moved]
+        self._server.place((frames[place], rows[place, :3], rows[place, 3:]) for place in moved)
 
     def _draw_lines(self, name: str, lines: Lines) -> None:
         node = self._others.get(name)

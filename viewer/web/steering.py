@@ -89,11 +89,12 @@ class Steering:
         is_live     whether messages of the launch arrive
         is_stopped  whether an emergency stop holds
         """
-        for handle in (self._run, self._speed, self._stop):
+        for handle in (self._speed, self._stop):
             if handle.disabled is is_live:
                 handle.disabled = not is_live
-        if self._release.visible is not is_stopped:
-            self._release.visible = is_stopped
+        for handle, is_visible in ((self._run, is_live), (self._release, is_stopped)):  # viser disables no button group
+            if handle.visible is not is_visible:
+                handle.visible = is_visible
         description = self._signals().description
         if description is not None and description.pushable != self._pushable:
             self._pushable = list(description.pushable)
