@@ -6,10 +6,12 @@ misses one once more, and ends with exit code 1 if the same bar is missed again.
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 NOT_MEASURED = 77  # exit code of a benchmark that cannot be measured here, after it printed the reason
@@ -23,6 +25,16 @@ def at_most(what: str, value: float, bar: float) -> dict[str, Any]:
 def at_least(what: str, value: float, bar: float) -> dict[str, Any]:
     """A figure `what` that is to be at least `bar`."""
     return {"what": what, "value": value, "bar": bar, "met": value >= bar}
+
+
+def reported(figures: dict[str, Any], bars: list[dict[str, Any]], json_path: str | None) -> dict[str, Any]:
+    """The figures with their bars, which are printed; all are written as JSON where a path is given."""
+    figures["bars"] = bars
+    for row in bars:
+        print(f"  {row['what']:58s} {row['value']:9.3f}   bar {row['bar']:g}", flush=True)
+    if json_path is not None:
+        Path(json_path).write_text(json.dumps(figures, indent=2) + "\n")
+    return figures
 
 
 def missed(figures: dict[str, Any] | None) -> dict[str, str]:

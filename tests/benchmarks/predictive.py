@@ -11,14 +11,13 @@ arm       in lockstep with the p99 measured before as `solve_ms`: largest distan
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-from bars import at_least, at_most
+from bars import at_least, at_most, reported
 
 from nodes.cli.commands.setup.doctor import processor_times_ms, rehearsals
 from nodes.controllers.nmpc import Nmpc, NmpcParams
@@ -56,14 +55,9 @@ def main(json_path: str | None = None) -> dict[str, Any]:
     bars.append(at_most("arm_4dof: distance from the via points, m", float(max(misses)), VIA_M))
     nearest = float(np.linalg.norm(places - sphere[:3], axis=1).min())
     bars.append(at_least("arm_4dof: distance from the sphere's centre, m", nearest, sphere[3]))
-    figures["bars"] = bars
     for name in PLAN_BARS_MS:
         print(f"{name:<20} a plan takes {figures[name]['p50_ms']:.2f} ms, p99 {figures[name]['p99_ms']:.2f} ms")
-    for row in bars:
-        print(f"{row['what']:<58} {row['value']:8.4f}, bar {row['bar']:g}")
-    if json_path is not None:
-        Path(json_path).write_text(json.dumps(figures, indent=1))
-    return figures
+    return reported(figures, bars, json_path)
 
 
 def file_of(robot: str) -> str:

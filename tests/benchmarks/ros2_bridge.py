@@ -1,17 +1,25 @@
-"""Latency that the ROS 2 bridge adds to joint states, and its effect on the step of the server, in interleaved pairs.
+"""Latency that the ROS 2 bridge adds to joint states, and the step of the server with it and with a plain subscriber.
 
     python tests/benchmarks/ros2_bridge.py [--pairs 10] [--seconds 5] [--json FILE]
 
 A launch of the rotary pendulum publishes states at 1 kHz. In each pair, a plain client and a zenoh client of its own
 receive the same states for some seconds, the latter through bridge and router; the latency is the time since
-`sent_ns`. Then the step time is measured without and with the bridge; which comes first alternates. Bars: medians over
-the pairs of the added p50 and p99 at most 0.3 and 1 ms, of the ratio of the p50 of the step at most 1.1. The ratio with
-a plain client in place of the bridge is printed beside it. The figures mean nothing on a busy computer.
+`sent_ns`. Then the step time is measured with nothing, with a plain client, and with the bridge; the order alternates.
+
+Any subscriber lengthens a step in which a state is published: without one, ZeroMQ drops the message where it is sent;
+with one, the send wakes the thread that carries it. The first table shows this on a publisher alone: work of about the
+length of a step takes as long as before, and the send takes longer, also if publisher and carrying thread are each
+pinned to a core of their own. The bridge is therefore compared with a plain subscriber; the ratios to a run without any
+subscriber are printed as well.
+
+Bars: medians over the pairs of the added p50 and p99 at most 0.3 and 1 ms, of the ratio of the p50 of the step with the
+bridge to that with a plain subscriber at most 1.1. The figures mean nothing on a busy computer.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import signal
@@ -28,13 +36,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bars import at_most
+import zmq
+from bars import at_most, reported
 
 ARMSWING = [sys.executable, "-P", "-m", "nodes.cli"]
 PAIRS, SECONDS, SETTLE_S = 10, 5.0, 1.0
 P50_MS, P99_MS, RATIO = 0.3, 1.0, 1.1
 KINDS = ("nothing", "plain", "bridge")
 DEADLINE_S = 120.0
+SENDS, PERIOD_S, WORK = 2000, 1e-3, 150  # of the publisher alone: states, time between two, length of the work
 PLAN = """
 [sim]
 robot = "rotary_pendulum"
@@ -43,6 +53,14 @@ mode = "realtime"
 step_ms = 1.0
 """
 STATE = "0/rotary_pendulum/joint_states/sensor_msgs::msg::dds_::JointState_/*"
+LISTEN = """
+import sys, zmq
+socket = zmq.Context().socket(zmq.SUB)
+socket.subscribe("")
+socket.connect(sys.argv[1])
+while True:
+    socket.recv_multipart()
+"""
 STAMP = struct.Struct("<iI")  # the first field of a joint state, after the header of 4 bytes
 
 
@@ -156,6 +174,47 @@ def effect(address: str, seconds: float, which: str) -> float:
     return found
 
 
+def sends(kind: str) -> dict[str, float]:
+    """Median times of work and of the send of a state, in a process that publishes alone, us.
+
+    kind  "nobody" for no subscriber, "plain" for one, "pinned" for one while publisher and carrying thread have a core
+          each
+    """
+    from nodes.framework.transport.background_threads import io_threads
+    from nodes.framework.transport.sockets import MORE, zmq_send
+
+    subscriber, times = None, []
+    with tempfile.TemporaryDirectory(prefix="aw", dir="/tmp") as folder, zmq.Context() as context:
+        others = set(io_threads())
+        publisher = context.socket(zmq.XPUB)
+        publisher.bind(f"ipc://{folder}/state")
+        if kind != "nobody":
+            subscriber = subprocess.Popen([sys.executable, "-c", LISTEN, f"ipc://{folder}/state"])
+            publisher.recv()
+        cores = sorted(os.sched_getaffinity(0))
+        if kind == "pinned" and len(cores) > 1:
+            os.sched_setaffinity(0, cores[:1])
+            for thread in set(io_threads()) - others:
+                os.sched_setaffinity(thread, cores[1:2])
+        pointer, state, due = ctypes.c_void_p(publisher.underlying), bytes(400), time.perf_counter()
+        for _ in range(SENDS):
+            due = max(due + PERIOD_S, time.perf_counter())
+            time.sleep(due - time.perf_counter() if due > time.perf_counter() else 0.0)
+            began = time.perf_counter_ns()
+            sum(number * number for number in range(WORK))
+            worked = time.perf_counter_ns()
+            zmq_send(pointer, b"state", 5, MORE)
+            zmq_send(pointer, state, len(state), 0)
+            times.append((worked - began, time.perf_counter_ns() - worked))
+        os.sched_setaffinity(0, cores)
+        publisher.close(0)
+    if subscriber is not None:
+        subscriber.kill()
+        subscriber.wait()
+    work, send = np.median(np.array(times) / 1e3, axis=0)
+    return {"work_us": float(work), "send_us": float(send)}
+
+
 def wait_for_launch() -> None:
     """Wait until the simulation runs."""
     from nodes.framework.client import Client
@@ -174,6 +233,12 @@ def main(json_path: str | None = None, pairs: int | None = None, seconds: float 
     import zenoh
 
     count, length_s = PAIRS if pairs is None else pairs, SECONDS if seconds is None else seconds
+    sending = {kind: sends(kind) for kind in ("nobody", "plain", "pinned")}
+    for kind, found in sending.items():
+        print(
+            f"  publisher alone, {kind:6s}  work {found['work_us']:5.1f} us, send {found['send_us']:5.1f} us",
+            flush=True,
+        )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"tcp/127.0.0.1:{probe.getsockname()[1]}"
@@ -195,18 +260,15 @@ def main(json_path: str | None = None, pairs: int | None = None, seconds: float 
                 steps.append([each[which] for which in KINDS])
                 print("  step p50, us: " + ", ".join(f"{which} {1e6 * each[which]:.1f}" for which in KINDS), flush=True)
     added = [statistics.median(row[2 + k] - row[k] for row in rows) for k in (0, 1)]
-    plain, ratio = (statistics.median(row[k] / row[0] for row in steps) for k in (1, 2))
-    print(f"added latency: p50 {added[0]:.3f} ms, bar {P50_MS}; p99 {added[1]:.3f} ms, bar {P99_MS}")
-    print(f"ratio of the p50 of the step {ratio:.3f}, bar {RATIO}; with a plain client {plain:.3f}")
-    figures: dict[str, Any] = {"latency_ms": rows, "step_s": steps}
-    figures["bars"] = [
+    plain, bridged, beside = (statistics.median(row[a] / row[b] for row in steps) for a, b in ((1, 0), (2, 0), (2, 1)))
+    print(f"p50 of the step / without a subscriber: {plain:.3f} with a plain one, {bridged:.3f} with the bridge")
+    figures = {"latency_ms": rows, "step_s": steps, "send": sending, "ratio": bridged, "plain_ratio": plain}
+    bars = [
         at_most("added p50, ms", added[0], P50_MS),
         at_most("added p99, ms", added[1], P99_MS),
-        at_most("ratio of the step", ratio, RATIO),
+        at_most("p50 of the step, bridge / plain subscriber", beside, RATIO),
     ]
-    if json_path is not None:
-        Path(json_path).write_text(json.dumps(figures, indent=2) + "\n")
-    return figures
+    return reported(figures, bars, json_path)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,9 @@ threads, are counted. The figures mean nothing on a busy computer.
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
 from typing import Any
 
-from bars import at_least, at_most
+from bars import at_least, at_most, reported
 from live_window import CURVES, Window, launched
 
 FRAMES_BAR, SHARE_BAR = 30.0, 0.40
@@ -27,16 +25,12 @@ def main(json_path: str | None = None, seconds: float | None = None) -> dict[str
     with launched(RATE_HZ) as folder:
         figures: dict[str, Any] = {**Window(folder, FILL_S, SECONDS if seconds is None else seconds).figures()}
     rate, share = figures["frames_per_s"], 100.0 * figures["share_of_core"]
-    figures["bars"] = [
+    bars = [
         at_least("frames per second", rate, FRAMES_BAR),
         at_most("share of a core, %", share, 100.0 * SHARE_BAR),
     ]
-    print(f"live CHARMIE, {CURVES} curves, {figures['points']:.0f} points   measured        bar")
-    print(f"  frames per second                        {rate:8.1f}   {FRAMES_BAR:8.1f}")
-    print(f"  share of a core                          {share:7.1f}%   {100.0 * SHARE_BAR:7.1f}%")
-    if json_path is not None:
-        Path(json_path).write_text(json.dumps(figures, indent=2) + "\n")
-    return figures
+    print(f"live CHARMIE, {CURVES} curves, {figures['points']:.0f} points")
+    return reported(figures, bars, json_path)
 
 
 if __name__ == "__main__":
