@@ -1,18 +1,23 @@
 """Node that commands the actuators by the actions that a program outside of the launch sends to its services.
 
 Each action is valid for a limited time. After that, the node sends no command, so that the watchdog of the simulation,
-or the guard or driver of a robot, puts the actuators into their safe mode.
+or the guard or driver of a robot, puts the actuators into their safe mode. An action has no effect if no state has
+arrived for its time, or if it waited for so long itself, as when the process of the node did not run.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import msgspec
 
 from nodes.framework.messages import JointCommand, Message, RobotState
+from nodes.guard.backlog import Backlog
 from nodes.node import Context, Node, Outgoing
+
+STALE_MS = 50.0  # age from which a state that waited while the process did not run is not replied to
 
 
 class ActionPortParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -31,7 +36,8 @@ class ActionPort(Node):
     subscribes = {"state": RobotState}
     publishes = {"command": JointCommand}
     services = {
-        "act": "command actuators: mode, name and value of a command, life_ms, after which the action ends",
+        "act": "command actuators: mode, name and value of a command, life_ms, after which the action ends; since, the "
+        "time at which its life begins, by default now",
         "halt": "end the present action",
         "observe": "the latest state: time, name, position, velocity",
     }
@@ -45,6 +51,8 @@ class ActionPort(Node):
         self._action: JointCommand | None = None
         self._until: float | None = None  # simulation time at which the present action ends, s
         self._life_s, self._ended = 0.0, 0
+        self._backlog = Backlog(STALE_MS)
+        self._fresh_at = math.inf  # this computer's clock at the latest state, s; infinite in lockstep
         return None
 
     def on_reset(self, time: float) -> Outgoing:
@@ -61,6 +69,10 @@ class ActionPort(Node):
         """Send the command of the present action, if it is still valid."""
         if not isinstance(message, RobotState):
             return None
+        self._backlog.run()
+        if self._backlog.stale_s(message):
+            return None
+        self._fresh_at = time.monotonic() if message.sent_ns else math.inf
         self._state = message
         action = self._action
         if action is None:
@@ -85,18 +97,22 @@ class ActionPort(Node):
         return self._seen()
 
     def _act(self, args: dict[str, Any]) -> Any:
-        life_ms = args.get("life_ms")
+        life_ms, since = args.get("life_ms"), args.get("since")
         most = self._context.params.most_life_ms
         if isinstance(life_ms, bool) or not isinstance(life_ms, int | float) or not 0.0 < life_ms <= most:
             raise ValueError(f"act: life_ms is {life_ms!r}; it must be a number above 0, at most {most:g}")
+        if since is not None and not (isinstance(since, int | float) and math.isfinite(since)):
+            raise ValueError(f"act: since is {since!r}; it must be a time, s")
         try:
             action = msgspec.convert({key: args.get(key) for key in ("mode", "name", "value")}, JointCommand)
         except msgspec.ValidationError as error:
             raise ValueError(f"act: {error}; pass mode, name = [actuators] and value = [numbers]") from None
         if len(action.name) != len(action.value) or not action.name or not all(map(math.isfinite, action.value)):
             raise ValueError(f"act: value is {action.value}; it must be one finite number for each of {action.name}")
-        self._action, self._life_s = action, 1e-3 * life_ms
-        self._until = None if self._state is None else self._state.timestamp + self._life_s
+        self._life_s = 1e-3 * life_ms
+        self._action = action if time.monotonic() - self._fresh_at < self._life_s else None
+        begin = since if since is not None or self._state is None else self._state.timestamp
+        self._until = None if begin is None else begin + self._life_s
         return self._seen()
 
     def _seen(self) -> dict[str, Any] | None:

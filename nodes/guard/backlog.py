@@ -1,26 +1,26 @@
-"""Commands that waited while the guard's process did not run, as after SIGSTOP, and are too old when it goes on."""
+"""Messages that waited while a node's process did not run, as after SIGSTOP, and are too old when it goes on."""
 
 from __future__ import annotations
 
 import time
 
-from nodes.framework.messages import JointCommand
-from nodes.guard.limits import GuardParams
+from nodes.framework.messages import Message
 
-AFTERWARDS_NS = 1_000_000_000  # time in which commands of a backlog arrive
+AFTERWARDS_NS = 1_000_000_000  # time in which messages of a backlog arrive
 
 
 class Backlog:
-    """Recognizes stale commands after an interruption that is longer than `max_age_ms` or `heartbeat_ms`.
+    """Recognizes stale messages after an interruption that is longer than a limit.
 
-    The age of a command is the time since it was sent, beyond that of the latest command before the interruption, so
+    The age of a message is the time since it was sent, beyond that of the latest message before the interruption, so
     that the clocks of two computers may differ. Messages of a lockstep run are never stale.
 
-    stale  number of stale commands
+    limit_ms  longest interruption, and largest age of a message after a longer one; 0: no message is stale
+    stale     number of stale messages
     """
 
-    def __init__(self, params: GuardParams) -> None:
-        self._limit_ns = 1e6 * min(filter(None, (params.max_age_ms, params.heartbeat_ms)), default=0.0)
+    def __init__(self, limit_ms: float) -> None:
+        self._limit_ns = 1e6 * limit_ms
         self._ran_ns = time.monotonic_ns()
         self._until_ns = self._delay_ns = 0
         self.stale = 0
@@ -32,11 +32,11 @@ class Backlog:
             self._until_ns = now + AFTERWARDS_NS
         self._ran_ns = now
 
-    def stale_s(self, command: JointCommand) -> float:
-        """Age of a stale command (s); 0 for a command that is not stale."""
-        if not (self._limit_ns and command.sent_ns):
+    def stale_s(self, message: Message) -> float:
+        """Age of a stale message (s); 0 for a message that is not stale."""
+        if not (self._limit_ns and message.sent_ns):
             return 0.0
-        delay_ns = time.time_ns() - command.sent_ns
+        delay_ns = time.time_ns() - message.sent_ns
         if self._ran_ns >= self._until_ns:
             self._delay_ns = delay_ns
         elif delay_ns - self._delay_ns > self._limit_ns:

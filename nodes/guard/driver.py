@@ -52,7 +52,7 @@ class DriverGuard:
 
     def __init__(self, params: GuardParams, name: str) -> None:
         self._name, self._file = name, params.enable_file
-        self._guard, self._backlog = CommandGuard(params), Backlog(params)
+        self._guard, self._backlog = CommandGuard(params), Backlog(params.longest_wait_ms)
         self._latest: JointCommand | None = None
         self._emergency = ""  # reason of the latest emergency stop
 

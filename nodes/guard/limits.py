@@ -104,6 +104,11 @@ class GuardParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_on
     enable_timeout_ms: Millis = 0.0
     enable_file: str = ""
 
+    @property
+    def longest_wait_ms(self) -> float:
+        """Longest time for which a command may wait while the guard's process does not run, ms; 0: any time."""
+        return min(filter(None, (self.max_age_ms, self.heartbeat_ms)), default=0.0)
+
     def __post_init__(self) -> None:
         if not self.joints:
             raise ValueError(

@@ -87,7 +87,7 @@ class Guard(Node):
     def on_start(self, context: Context) -> Outgoing:
         self._context = context
         self._guard = CommandGuard(context.params)
-        self._backlog = Backlog(context.params)
+        self._backlog = Backlog(context.params.longest_wait_ms)
         self._now = 0.0
         self._answers: int | None = None
         self._due: list[Guarded] = []  # first commands of an emergency stop

@@ -40,6 +40,7 @@ BENCHMARKS = (
     "peaks",
     "quadruped",
     "environments",
+    "lost_links",
     "stability",
     "predictive",
     "sweep",
@@ -66,7 +67,7 @@ QUICK: dict[str, float] = {  # values of a benchmark's constants, where it has t
     **{"STEPS": 20, "TURN_STEPS": 20, "STEPS_BY_SCIPY": 2, "SYSTEM_STEPS": 5, "TURN_US": 50.0, "MESSAGES": 600},
     **{"LOCKSTEP_STEPS": 200, "COMPOSED_STEPS": 200, "SECONDS": 0.5, "FILL_S": 0.5, "YARDSTICK_S": 0.1},
     **{"PAIRS": 1, "PLAIN": 1, "SETTLE_S": 0.5, "MINUTES": 0.05, "SPOTS": 2},
-    **{"CELLS": 24, "CHECKED": 8, "SEARCHES": 0.05, "MOTION_S": 8.0, "PLANTED_RUNS": 1},
+    **{"CELLS": 24, "LOSSES": 2, "CHECKED": 8, "SEARCHES": 0.05, "MOTION_S": 8.0, "PLANTED_RUNS": 1},
 }
 PROGRAM = """
 import importlib, json, sys

@@ -87,6 +87,8 @@ class HostedNode:
         self.messages = NodePublisher(node, node_plan, self.robot, self.context, out, stamper, self._observe)
         in_turns = plan.sim.mode == "lockstep" or (plan.sim.mode == "fast" and node.lossless)
         self.messages.has_time = in_turns or self.subscribes_to(self._state_topic)
+        has_states = any(kind is RobotState for _, kind in self.subscriptions.values())
+        self.messages.answers = self.subscribes_to(self._state_topic) or not has_states
         self._has_watchdog = plan.sim.watchdog_s is not None
         self._planned = dict(node_plan.params)
         self._latest: dict[str, tuple[str, Message]] = {}  # {topic: (declared name, message)}

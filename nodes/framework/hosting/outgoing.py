@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from nodes.framework.messages import Event, Message
+from nodes.framework.messages import Event, JointCommand, Message
 from nodes.framework.messages.codec import WireError, encode
 from nodes.framework.messages.plotting import PlottedValues
 from nodes.framework.messages.stamp import MessageStamper, is_stamped
@@ -29,6 +29,8 @@ class NodePublisher:
     context     context of the node, with the values that it plotted
     time        simulation time (s), which events and messages without a timestamp get
     has_time    whether the node knows simulation time
+    answers     whether commands of the node may answer states of the simulation; those of a node that receives other
+                states only, such as measured ones, lose their state_seq
     refusals    log of refused messages: invalid messages and plotted values that the node published
     stamper     object that sets seq and sent_ns of each message
     plot_topic  topic of the values that the node plots
@@ -52,7 +54,7 @@ class NodePublisher:
         self.publishes = {name: (topic(name), kind) for name, kind in node.publishes.items()}
         self.context = context
         self.time = 0.0
-        self.has_time = True
+        self.has_time = self.answers = True
         self.refusals = RejectionLog(node_plan.name)
         self.stamper = stamper
         self.plot_topic = node_topic("plot", robot, node_plan.local_name)
@@ -103,6 +105,8 @@ class NodePublisher:
             if entry is None or not isinstance(message, entry[1]):
                 raise TypeError(self._bad_publication(name, message))
             topic = entry[0]
+            if not self.answers and isinstance(message, JointCommand):
+                message = msgspec.structs.replace(message, state_seq=None)
             self._observe(message)
             # a message without a timestamp gets the present time; restored later, as the node may reuse it
             stamp = message.timestamp
