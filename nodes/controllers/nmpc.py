@@ -39,7 +39,7 @@ class NmpcParams(ModelParams, frozen=True, kw_only=True):
     solve_ms         time that a solution takes: it begins from the state predicted over this time. In lockstep the plan
                      is in use after it, and the next solution does not begin before
     delay_ms         delay of the loop from a measured state to the effect of its command, over which the state is
-                     predicted, too
+                     predicted, too; by default that of the node's keys `link` and `compute_ms`
     position_weight  weights of the squared deviations of the positions
     velocity_weight  weights of the squared deviations of the velocities
     effort_weight    weights of the squared deviations of the efforts from those that hold the robot at rest, one per
@@ -60,7 +60,7 @@ class NmpcParams(ModelParams, frozen=True, kw_only=True):
     stage_ms: Annotated[float, Range(0.1, 1e4, "ms")] = 20.0
     period_ms: Annotated[float, Range(0.0, 1e4, "ms")] = 0.0
     solve_ms: Annotated[float, Range(0.0, 1e4, "ms")] = 0.0
-    delay_ms: Annotated[float, Range(0.0, 1e4, "ms")] = 0.0
+    delay_ms: Annotated[float, Range(0.0, 1e4, "ms")] | None = None
     position_weight: list[float] = msgspec.field(default_factory=lambda: [1.0])  # 1/rad^2 or 1/m^2
     velocity_weight: list[float] = msgspec.field(default_factory=lambda: [0.01])  # s^2/rad^2 or s^2/m^2
     effort_weight: list[float] = msgspec.field(default_factory=lambda: [1.0])  # 1/(N m)^2 or 1/N^2
@@ -204,8 +204,9 @@ class Nmpc(Node):
         context = self._context
         self._problem = problem = Problem(params, context.robot_parameters, context.robot_source)
         self._control = problem.build(LIMIT_S if context.plan is None else context.plan.sim.compile_limit_s)
-        self._lead_s, self._solve_s = 1e-3 * (params.solve_ms + params.delay_ms), 1e-3 * params.solve_ms
-        self._delay_s = 1e-3 * params.delay_ms
+        self._delay_s = delay_in_plan(context) if params.delay_ms is None else 1e-3 * params.delay_ms
+        self._solve_s = 1e-3 * params.solve_ms
+        self._lead_s = self._solve_s + self._delay_s
         self._period_s = 1e-3 * (params.period_ms or params.stage_ms)
         self._predictor = Predictor(problem.system, self._lead_s)
         self._expected = ExpectedJoints(context, problem.model.names)
@@ -338,6 +339,22 @@ class Nmpc(Node):
         assert plan is not None
         self._plan, self._next_plan = plan, None
         self._plan_ahead(self._due, plan.state_at(self._due))
+
+
+def delay_in_plan(context: Context) -> float:
+    """Mean delay (s) from a state to the effect of the command that answers it, by the node's `link` and `compute_ms`.
+
+    A message passes the link twice, and has an effect from the next time step on.
+    """
+    plan = context.plan
+    if plan is None:
+        return 0.0
+    for node in plan.nodes:
+        if node.local_name == context.name and plan.robot_of(node.namespace) == context.robot:
+            way_ms, step_ms = node.link.delay_ms + 0.5 * node.link.jitter_ms, 1e3 * context.step_s
+            ways = (way_ms, node.compute_ms + way_ms)
+            return sum(math.ceil(each / step_ms - SAME_INSTANT) * context.step_s for each in ways)
+    return 0.0
 
 
 def check_differentiable(problem: Problem) -> None:

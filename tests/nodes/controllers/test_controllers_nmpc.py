@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
-from nodes.controllers.nmpc import Nmpc, NmpcParams
+from nodes.controllers.nmpc import Nmpc, NmpcParams, delay_in_plan
 from nodes.framework.messages import JointCommand, RobotState
 from nodes.framework.plan.files.file import load_plan
 from nodes.framework.plan.key_checks import PlanError, convert
-from nodes.framework.plan.launch_plan import Plan
+from nodes.framework.plan.launch_plan import LinkPlan, Plan
 from nodes.node import Context
 from robots.registry import build
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 
+LOOPED = """
+import dataclasses
+from armswing import build
+from armswing.mechanism import Anchored
+
+def robot():
+    arm = build("arm_2dof")
+    rail = Anchored(name="rail", body=arm.bodies[-1].name, point=(0.0, 0.0, 0.0), axis=(0.0, 0.0, 1.0), at=0.0)
+    return dataclasses.replace(arm, constraints=(rail,))
+"""
 LAUNCH = "launch/rotary_pendulum_nmpc.toml"
 
 
@@ -108,6 +120,32 @@ def test_a_robot_in_absolute_coordinates_is_refused_in_one_line() -> None:
     )
     with pytest.raises(ValueError, match="is not in joint coordinates"):
         Nmpc.check(NmpcParams(), looped)
+
+
+def test_a_robot_with_closed_loops_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "looped.py").write_text(LOOPED)
+    plan, robot = load_plan(LAUNCH), f"{tmp_path / 'looped.py'}:robot"
+    looped: Plan = msgspec.structs.replace(plan, sim=msgspec.structs.replace(plan.sim, robot=robot, parameters={}))
+    with pytest.raises(ValueError, match="has constraints; predictive control takes trees") as caught:
+        Nmpc.check(NmpcParams(), looped)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "delay_s"),
+    [
+        ({}, 0.0),
+        ({"link": LinkPlan(delay_ms=2.4)}, 0.006),
+        ({"link": LinkPlan(jitter_ms=4.0), "compute_ms": 2.0}, 0.006),
+    ],
+)
+def test_the_delay_of_the_loop_is_by_default_that_of_the_link(more: dict[str, Any], delay_s: float) -> None:
+    """Steps of 1 ms: each way takes whole steps."""
+    plan = load_plan(LAUNCH)
+    nodes = [msgspec.structs.replace(node, **more) if node.name == "nmpc" else node for node in plan.nodes]
+    params = params_of(LAUNCH)
+    context = Context("nmpc", "rotary_pendulum", 1e-3, params, np.random.default_rng(0))
+    assert delay_in_plan(dataclasses.replace(context, plan=msgspec.structs.replace(plan, nodes=nodes))) == delay_s
 
 
 def test_a_solution_that_takes_longer_than_its_period_is_late_and_the_old_plan_goes_on() -> None:

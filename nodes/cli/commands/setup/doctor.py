@@ -171,13 +171,12 @@ def _rehearsed(launch: str) -> list[Finding]:
     for name, assumed_ms, work in rehearsals(launch):
         p50, p99 = processor_times_ms(work)
         text = f"{name} takes {p50:.2f} ms for a plan, p99 {p99:.2f} ms of processor time"
-        advice = (
-            f"write solve_ms = {math.ceil(10.0 * p99) / 10.0:g} into its params, which lockstep then takes into account"
-        )
+        line = f"solve_ms = {math.ceil(10.0 * p99) / 10.0:g}"
+        advice = f"write {line} into its params, or launch with --set {name}.{line.replace(' ', '')}"
         text += "; " + (
             f"its solve_ms = {assumed_ms:g}" if p99 <= assumed_ms else f"its solve_ms = {assumed_ms:g}: {advice}"
         )
-        level = "ok" if p99 <= assumed_ms else "fault" if assumed_ms else "note"
+        level = "ok" if p99 <= assumed_ms else "note"
         found.append(
             Finding(level, "plan time", text, {"node": name, "p50_ms": p50, "p99_ms": p99, "solve_ms": assumed_ms})
         )
