@@ -1,9 +1,10 @@
-"""Steps of vectorized environments per second and core, beside `mujoco.rollout` of the same robot.
+"""Steps of vectorized environments per second and core, beside `mujoco.rollout` and `mujoco.batch` of the same robot.
 
     python tests/benchmarks/environments.py [--json FILE]
 
 Each call steps 64 environments by 10 time steps of 1 ms, with a reward of numpy and automatic resets. MuJoCo only
-integrates: RK4, and semi-implicit Euler, on one thread, from the same states. With delays and noise, the environments
+integrates: RK4, and semi-implicit Euler, on one thread, from the same states; `mujoco.batch` goes on from them, as an
+environment does, and is left out of versions without it. With delays and noise, the environments
 have a random delay of 2 to 8 ms of states and commands, and noise of all measurements. Processor times; the best of
 TURNS turns counts, which alternate.
 """
@@ -15,6 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +85,25 @@ def of_mujoco(task: Task) -> dict[str, Callable[[], object]]:
                 rollout.rollout(model, data, state, control, nstep=10)
 
         found[f"mujoco.rollout, {name}"] = run
+        if find_spec("mujoco.batch") is not None:
+            found[f"mujoco.batch, {name}"] = batch_of_mujoco(model, state[:, 1 : 1 + model.nq])
     return found
+
+
+def batch_of_mujoco(model: Any, q: np.ndarray) -> Callable[[], object]:
+    """Function that steps a `mujoco.batch` of the model as often, with zero controls; each run begins at q (n, nq)."""
+    from mujoco.batch import Batch
+
+    batch = Batch(model, len(q), 1)
+    positions, velocities, control = (batch.bind(name) for name in ("qpos", "qvel", "ctrl"))
+
+    def run() -> None:
+        positions[:], velocities[:] = q, 0.0
+        for _ in range(int(CALLS)):
+            control[:] = 0.0
+            batch.step(nstep=10)
+
+    return run
 
 
 def measured(name: str) -> dict[str, float]:
