@@ -25,7 +25,9 @@ from nodes.cli.application import run as command_line
 from nodes.framework.bridges.front import Access, listening_socket
 from tests.viewer.browser import chromium
 from viewer.data.signals import Signals
+from viewer.recorded import read_signals
 from viewer.request import Request
+from viewer.web.plots import WebPlots
 from viewer.web.scene import WebScene
 from viewer.web.server import WebServer, printed_host
 from viewer.web.steering import Steering
@@ -122,8 +124,30 @@ def test_a_page_stays_when_the_launch_ends_and_the_next_one_begins() -> None:
     with WebServer("127.0.0.1", 0, "", print) as server:
         steering = Steering(server.viser, 0, WebScene(server, "auto"), Signals)
         for is_live in (False, True, False):
-            steering.show_state("running", is_live, is_stopped=is_live)
+            steering.show_state(is_live, is_stopped=is_live)
         steering.close()
+
+
+def test_a_plot_of_any_signal_is_added_and_removed(spatial: Path) -> None:
+    signals, _, _ = read_signals(str(spatial), (), None)
+    with WebServer("127.0.0.1", 0, "", print) as server:
+        plots = WebPlots(server.viser.gui, server.viser.gui.add_panel().add_tab("Plots"), (), is_live=False)
+        plots.choose(signals)
+        plots.show(signals, 1.0)
+        before = len(plots._shown)
+        assert "swing/state velocity" in plots._kind.options
+        plots._kind.value = "swing/state velocity"
+        assert plots._curve.options == ("all", "velocity.yaw", "velocity.pitch")
+        for chosen, count in (("velocity.pitch", 1), ("all", 2), ("all", 2)):
+            plots._curve.value = chosen
+            plots._add_chosen()
+            assert len(plots._shown) == before + count
+        drawn = plots._shown[0][2].data
+        times, values = signals.store.column("swing/state", "velocity.pitch")  # type: ignore[misc]
+        assert np.array_equal(drawn[0], times)
+        assert np.array_equal(drawn[1], values)
+        plots._remove_added()
+        assert len(plots._shown) == before
 
 
 def test_nodes_are_placed_by_the_messages_of_visers_own_setters() -> None:

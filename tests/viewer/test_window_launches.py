@@ -19,7 +19,6 @@ from viewer.data.live_store import LiveStore
 from viewer.data.signals import Store
 from viewer.layout import Layout
 from viewer.qt.titles import LETTER_WIDTH, compose
-from viewer.window import live_run
 from viewer.window.docks.docks import STEERING
 from viewer.window.main import MainWindow
 from viewer.window.plots.plot import DOTS
@@ -175,7 +174,7 @@ def test_commands_of_a_launch_are_disabled_before_it_and_after_its_end(qtbot: An
     assert enabled() == {True}
     assert steering.reset_button.grab().toImage().pixelColor(8, 8).name() != dim
     assert actions["docks.steering.emergency_stop"].isEnabled()
-    monkeypatch.setattr(live_run, "SILENT_S", -1.0)
+    monkeypatch.setattr("viewer.data.follower.SILENT_S", -1.0)
     assert enabled() == {False}
     assert actions["docks.steering.emergency_stop"].isEnabled()
     window.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ LIVE_S = 20.0  # time that the plots of a live run show, s
 HEIGHT = 190  # of a plot, pixels
 MOST_NAMED = 8  # curves of a plot whose values the pointer shows
 NOW = "now"
+ALL, NONE = "all", "-"
 
 
 class WebPlots:
@@ -36,53 +38,98 @@ class WebPlots:
         self._shown: list[tuple[PlotSpec, list[Styled], Any]] = []
         self._handles: list[Any] = []
         self._added: list[PlotSpec] = []
+        self._signals: Signals | None = None
+        self._now = 0.0
+        self._guard = threading.RLock()
+        with tab, gui.add_folder("Add a plot", expand_by_default=False):
+            self._kind = gui.add_dropdown("signals", (NONE,))
+            self._curve = gui.add_dropdown("curve", (ALL,))
+            add = gui.add_button("Add")
+            self._remove = gui.add_button("Remove the added plots", visible=False)
+        self._kind.on_update(lambda _: self._offer_curves())
+        add.on_click(lambda _: self._add_chosen())
+        self._remove.on_click(lambda _: self._remove_added())
 
     def choose(self, signals: Signals) -> None:
-        """Make the plots that this robot has, unless they are there."""
-        fields = choose_fields(self._fields, signals)
-        found, _ = default_plots(fields, signals, keep_empty=bool(self._fields), is_live=self._is_live)
-        specs = (*found, *self._added)
-        if specs == self._specs:
-            return
-        self._specs = specs
-        for handle in self._handles:
-            handle.remove()
-        self._handles, self._shown = [], []
-        with self._tab:
-            for spec in specs:
-                self._add(spec, signals)
+        """Make the plots that this robot has, unless they are there, and offer its signals to add."""
+        with self._guard:
+            self._signals = signals
+            kinds = tuple(
+                f"{topic} {kind}"
+                for topic in sorted(signals.store.topics)
+                for kind in dict.fromkeys(_kind_of(each) for each in signals.store.fields(topic))
+            )
+            if kinds and tuple(self._kind.options) != kinds:
+                self._kind.options = kinds
+                self._offer_curves()
+            fields = choose_fields(self._fields, signals)
+            found, _ = default_plots(fields, signals, keep_empty=bool(self._fields), is_live=self._is_live)
+            specs = (*self._added, *found)
+            if specs == self._specs:
+                return
+            self._specs = specs
+            for handle in self._handles:
+                handle.remove()
+            self._handles, self._shown = [], []
+            with self._tab:
+                for spec in specs:
+                    self._add(spec, signals)
 
-    def add(self, signals: Signals, topic: str, kind: str) -> None:
-        """Add a plot of the fields of one kind of a topic, such as `position` of `charmie/state`."""
-        names = [each for each in signals.store.fields(topic) if each.partition(".")[0] == kind]
-        if names:
-            spec = PlotSpec(tuple(Curve(topic, name) for name in names), f"{topic} {kind}")
-            if spec not in self._added:
-                self._added.append(spec)
-                self.choose(signals)
+    def _offer_curves(self) -> None:
+        """Offer the curves of the chosen kind of signals."""
+        topic, _, kind = self._kind.value.partition(" ")
+        if self._signals is not None:
+            names = [each for each in self._signals.store.fields(topic) if _kind_of(each) == kind]
+            self._curve.options = (ALL, *names) if len(names) > 1 else (ALL,)
+
+    def _add_chosen(self) -> None:
+        """Add a plot of the chosen curve, or of all curves of the chosen kind."""
+        topic, _, kind = self._kind.value.partition(" ")
+        with self._guard:
+            if self._signals is None or self._kind.value == NONE:
+                return
+            chosen = self._curve.value
+            names = [each for each in self._signals.store.fields(topic) if _kind_of(each) == kind]
+            spec = PlotSpec(tuple(Curve(topic, each) for each in names if chosen in (ALL, each)), self._kind.value)
+            if spec.curves and spec not in self._added:
+                self._redraw([*self._added, spec])
+
+    def _remove_added(self) -> None:
+        with self._guard:
+            self._redraw([])
+
+    def _redraw(self, added: list[PlotSpec]) -> None:
+        assert self._signals is not None
+        self._added, self._remove.visible = added, bool(added)
+        self.choose(self._signals)
+        self.show(self._signals, self._now)
 
     def show(self, signals: Signals, now: float) -> None:
         """Draw the curves; `now` is the time that the scene shows, s."""
-        times = signals.times
-        if not len(times):
-            return
-        end = min(float(times[-1]), signals.sane_until)
-        start = max(float(times[0]), end - LIVE_S) if self._is_live else float(times[0])
-        for spec, curves, handle in self._shown:
-            columns = [signals.store.column(each.curve.topic, each.curve.field) for each in curves]
-            x, values = sampled(columns, start, end, LIVE_BINS if self._is_live else BINS)
-            if spec.log:
-                with np.errstate(invalid="ignore"):
-                    values = [np.where(np.abs(each) > 0.0, np.abs(each), np.nan) for each in values]
-            if not self._is_live:
-                values.append(marked(x, values, now))
-            handle.data = (x, *values)
+        with self._guard:
+            self._now = now
+            times = signals.times
+            if not len(times):
+                return
+            end = min(float(times[-1]), signals.sane_until)
+            start = max(float(times[0]), end - LIVE_S) if self._is_live else float(times[0])
+            for spec, curves, handle in self._shown:
+                columns = [signals.store.column(each.curve.topic, each.curve.field) for each in curves]
+                x, values = sampled(columns, start, end, LIVE_BINS if self._is_live else BINS)
+                if spec.log:
+                    with np.errstate(invalid="ignore"):
+                        values = [np.where(np.abs(each) > 0.0, np.abs(each), np.nan) for each in values]
+                if not self._is_live:
+                    values.append(marked(x, values, now))
+                handle.data = (x, *values)
 
     def mark(self, now: float) -> None:
         """Mark the time `now`, s, in the plots of a recording."""
-        for _, _, handle in self._shown:
-            x, *values, _ = handle.data
-            handle.data = (x, *values, marked(x, values, now))
+        with self._guard:
+            self._now = now
+            for _, _, handle in self._shown:
+                x, *values, _ = handle.data
+                handle.data = (x, *values, marked(x, values, now))
 
     def _add(self, spec: PlotSpec, signals: Signals) -> None:
         curves = styled(spec.curves, signals.description)
@@ -114,6 +161,11 @@ class WebPlots:
         self._shown.append((spec, curves, handle))
         if is_long:
             self._handles.append(self._gui.add_html(legend(curves)))
+
+
+def _kind_of(field: str) -> str:
+    """First part of a field's name, such as "position" of "position.elbow"."""
+    return field.partition(".")[0]
 
 
 def legend(curves: Sequence[Styled]) -> str:

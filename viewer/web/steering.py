@@ -4,48 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from nodes.framework.client import Client, NotLiveError, UnknownNameError
-from nodes.framework.transport.registry import RegistryError
+from nodes.framework.client import Client
 from nodes.framework.transport.service import ServiceError
 from viewer.data.parameters import limits_text, outside, parse_value, read_all, value_text
 from viewer.data.signals import Signals
+from viewer.web.calls import Calls
 from viewer.web.scene import WebScene
 
 SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "5", "10")
 DIRECTIONS = {"+x": (1, 0, 0), "-x": (-1, 0, 0), "+y": (0, 1, 0), "-y": (0, -1, 0), "+z": (0, 0, 1), "-z": (0, 0, -1)}
 GRAVITY = 9.81  # m/s^2, for the weight that suggests the force of a push
-UNREACHABLE = (ServiceError, NotLiveError, UnknownNameError, RegistryError, OSError)
 UNPUSHABLE = 'no body can be pushed: the launch needs `--set "sim.parameters.pushable=*"`'
-
-
-class Calls:
-    """Calls of services of a domain, one after the other, beside the drawing; `tell` gets each refusal as one line."""
-
-    def __init__(self, domain: int, tell: Callable[[str], None]) -> None:
-        self._domain, self._tell = domain, tell
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="web-calls")
-
-    def run(self, work: Callable[[Client], None], is_quiet: bool = False) -> None:
-        """Run `work` with a client."""
-
-        def attempt() -> None:
-            try:
-                with Client(self._domain) as client:
-                    work(client)
-            except UNREACHABLE as error:
-                if not is_quiet:
-                    self._tell(f"⚠ {error}")
-
-        self._pool.submit(attempt)
-
-    def close(self) -> None:
-        """Cancel the calls that have not started."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Steering:
@@ -82,10 +55,9 @@ class Steering:
         """Whether the cameras follow the robot."""
         return bool(self._follow.value)
 
-    def show_state(self, state: str, is_live: bool, is_stopped: bool) -> None:
+    def show_state(self, is_live: bool, is_stopped: bool) -> None:
         """Enable the buttons that the simulation accepts.
 
-        state       state of the simulation, such as "paused"
         is_live     whether messages of the launch arrive
         is_stopped  whether an emergency stop holds
         """

@@ -8,10 +8,9 @@ import time
 import msgspec
 from pyqtgraph.Qt import QtCore
 
-from nodes.framework.messages import Description, Status
-from viewer.data.boundaries import Boundary, boundary
+from viewer.data.follower import SILENT_S, LaunchFollower
 from viewer.data.live import LiveFeed
-from viewer.data.signals import Signals, diverged_text
+from viewer.data.signals import diverged_text
 from viewer.qt import theme
 from viewer.source import Source
 from viewer.window.run_window import RunWindow
@@ -19,7 +18,6 @@ from viewer.window.run_window import RunWindow
 SURVEY_EVERY = 30  # frames between two surveys of the live motion for the scene's limits
 OUTGROWN_EVERY = 5  # frames between two checks that the current pose lies inside the scene
 SETTLED_S = 0.3  # after this long without a new state, the scene and the plots are fitted to all states and drawn whole
-SILENT_S = 3.0  # a launch from which no message came for this long, not even a status, has ended
 PAUSED = "the simulation is paused, and has sent no state since this window opened: resume or step it"
 STOPS = ("estop", "estop_released")  # kinds of the events that begin and end an emergency stop
 RESTING = ("paused", "stopped")  # states in which a simulation does not advance
@@ -29,10 +27,9 @@ MOST_LETTERS = 80  # of the reason of an emergency stop below the title
 class LiveRun(QtCore.QObject):
     """The live run that a window shows.
 
-    frames            number of frames with new messages so far
-    simulation_state  state of the simulation, such as "paused", from its latest status
-    began             Qt signal that is emitted when another launch has begun
-    status_came       Qt signal with the status of a node
+    frames       number of frames with new messages so far
+    began        Qt signal that is emitted when another launch has begun
+    status_came  Qt signal with the status of a node
     """
 
     began = QtCore.pyqtSignal()
@@ -41,17 +38,20 @@ class LiveRun(QtCore.QObject):
     def __init__(self, window: RunWindow, feed: LiveFeed) -> None:
         super().__init__(window)
         self._window, self._feed = window, feed
+        self._follower = LaunchFollower(feed, window.signals, self._begin, self.status_came.emit)
         self.frames = 0
-        self.simulation_state, self._state_since = "", 0.0
-        self._received_at: float | None = None
         self._drawn, self._drawn_at = (0, 0), 0.0  # latest state of which a frame was drawn, and when
         self._is_settled = True  # whether scene and plots were drawn whole since that frame
-        self._stops: dict[str, str] = {}  # {node: reason of the emergency stop that its latest status reports}
+
+    @property
+    def simulation_state(self) -> str:
+        """State of the simulation, such as "paused", from its latest status."""
+        return self._follower.state
 
     @property
     def is_receiving(self) -> bool:
         """Whether messages of the launch are arriving."""
-        return self._received_at is not None and time.monotonic() - self._received_at <= SILENT_S
+        return self._follower.is_receiving
 
     @property
     def is_stopped(self) -> bool:
@@ -61,7 +61,7 @@ class LiveRun(QtCore.QObject):
         a change between two statuses.
         """
         kinds = [mark.kind for mark in self._window.sources[0].store.events if mark.kind in STOPS]
-        return bool(self._stops) or (bool(kinds) and kinds[-1] == STOPS[0])
+        return bool(self._follower.stops) or (bool(kinds) and kinds[-1] == STOPS[0])
 
     @property
     def resting(self) -> tuple[str, float]:
@@ -70,32 +70,13 @@ class LiveRun(QtCore.QObject):
         The time is in s of the monotonic clock. The state is "" if the simulation advances or its launch has ended.
         """
         rests = self.simulation_state in RESTING and self.is_receiving
-        return (self.simulation_state, self._state_since) if rests else ("", 0.0)
+        return (self.simulation_state, self._follower.state_since) if rests else ("", 0.0)
 
     def take(self) -> None:
         """Show the messages that have arrived since the last frame."""
-        window, messages, instant = self._window, self._feed.take(), time.monotonic()
-        has_ended = self._received_at is not None and instant - self._received_at > SILENT_S
+        window, instant = self._window, time.monotonic()
         known = window.signals.description
-        first = 0  # of the messages that are not in the store yet
-        for place, (topic, message) in enumerate(messages):
-            self._received_at = instant
-            signals = window.signals
-            found = boundary(topic, message, signals.robot, signals.time, signals.seq, has_ended)
-            if found == Boundary.LAUNCH:
-                self._begin()
-                self.simulation_state, first = "", place + 1
-                continue
-            if found == Boundary.ROBOT:
-                self._begin()
-                has_ended = False
-            elif found == Boundary.SERVER:
-                self._begin(signals.description)
-                first = place
-            if isinstance(message, Status):
-                self._process_status(message, instant)
-            window.signals.take(topic, message)
-        window.signals.keep(messages[first:])
+        has_messages = self._follower.take()
         self._show()
         if (latest := (window.signals.states, window.signals.seq)) != self._drawn:
             self._drawn, self._drawn_at, self._is_settled = latest, instant, False
@@ -103,7 +84,7 @@ class LiveRun(QtCore.QObject):
             self._is_settled = True
             self._draw_whole()
             return
-        if not messages:
+        if not has_messages:
             return
         if self.frames % SURVEY_EVERY == 0 or window.signals.description is not known:
             self._fit()
@@ -128,26 +109,10 @@ class LiveRun(QtCore.QObject):
         self._window.plots.invalidate()
         self._window.refresh()
 
-    def _process_status(self, status: Status, instant: float) -> None:
-        self.status_came.emit(status)
-        self._stops.pop(status.node, None)
-        if status.emergency:
-            self._stops[status.node] = status.emergency
-        if status.node == "sim" and status.state != self.simulation_state:
-            self.simulation_state, self._state_since = status.state, instant
-
-    def _begin(self, description: Description | None = None) -> None:
-        """Forget all data of the launch that was shown, because another launch has begun.
-
-        description  description of the robot if the new launch has sent it already
-        """
+    def _begin(self) -> None:
+        """Show the signals of another launch, which has begun, in place of those of the launch before."""
         window = self._window
-        signals = Signals()
-        signals.description = description
-        if description is not None:
-            signals.keep([(f"{window.signals.robot}/description", description)])
-        window.sources[0] = Source("live", signals, live=True)
-        self._stops.clear()
+        window.sources[0] = Source("live", self._follower.signals, live=True)
         window.plots.set_interval(None)
         window.plots.hover(None, None)
         window.plots.marks = []
@@ -162,9 +127,9 @@ class LiveRun(QtCore.QObject):
         if window.signals.states == 0:
             paused = self.simulation_state == "paused" and self.is_receiving
             window.page.empty.setText(PAUSED if paused else self._feed.waiting)
-        if self._received_at is None:
+        if self._follower.received_at is None:
             return
-        silence = time.monotonic() - self._received_at
+        silence = self._follower.silence_s
         how = f": sim {self.simulation_state}" if self.simulation_state else ""
         if self.is_stopped:
             alarm = f"<span style='color:{theme.ALARM};font-weight:bold'>EMERGENCY STOP</span>"
@@ -178,7 +143,7 @@ class LiveRun(QtCore.QObject):
     def _reasons(self) -> str:
         """Reasons of the emergency stop with the nodes that report it, as rich text; "" if none is reported."""
         nodes: dict[str, list[str]] = {}
-        for node, reason in sorted(self._stops.items()):
+        for node, reason in sorted(self._follower.stops.items()):
             nodes.setdefault(reason, []).append(node)
         text = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in nodes.items())
         return f" ({html.escape(text[:MOST_LETTERS])})" if text else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,10 @@ pytest.importorskip("viser", reason="viser is not installed: pip install 'armswi
 
 from nodes.framework.client import Client
 from tests.viewer.browser import Browser, chromium, waited
+from viewer.data.signals import Signals
 from viewer.request import Request
+from viewer.web.joints import Joints
+from viewer.web.server import WebServer
 from viewer.web.view import serve
 
 
@@ -34,6 +38,29 @@ def served(domain: int) -> Iterator[str]:
 
 def says(browser: Browser, text: str) -> None:
     browser.until(f"document.body && document.body.innerText.includes({text!r})")
+
+
+def test_sliders_command_the_joints_until_they_are_given_back(live: Any) -> None:
+    with WebServer("127.0.0.1", 0, "", print) as server, Client(0) as launch:
+        launch.call("sim", "resume")
+        joints, signals = Joints(server.viser.gui, server.viser.gui.add_panel().add_tab("Joints"), 0), Signals()
+        for message in launch.stream("rotary_pendulum/description", "rotary_pendulum/state", timeout_s=2.0):
+            signals.add([message])
+            if signals.states and signals.description is not None:
+                break
+        joints.show(signals)
+        assert list(joints._rows) == ["arm"]
+        commanded, slider = joints._rows["arm"]
+        joints._moved(SimpleNamespace(client=None, target=slider), commanded)  # moved by the server itself
+        assert not joints._pending
+        slider.value = 0.01 * commanded.high
+        joints._moved(SimpleNamespace(client=1, target=slider), commanded)
+        waited(lambda: "arm" in launch.sim_status()["by_hand"], "the user's command")
+        joints.read()
+        waited(lambda: "you command arm" in joints._commander.content, "who commands")
+        joints._give_back()
+        waited(lambda: not launch.sim_status()["by_hand"], "given back")
+        joints.close()
 
 
 def test_the_page_steers_the_simulation_and_sets_parameters(live: Any) -> None:

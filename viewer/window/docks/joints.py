@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from pyqtgraph.Qt import QtCore, QtWidgets
 
-from nodes.framework.messages import ActuatorDescription, Description, JointDescription
+from nodes.framework.messages import Description
+from viewer.data.joints import WAITING, JointRange, commanded_by_hand, commander_text, joint_ranges
 from viewer.data.signals import Signals
 from viewer.qt import theme
 from viewer.qt.focus import only_when_clicked
@@ -17,47 +17,28 @@ from viewer.window.docks.calls import ServiceCalls
 STEPS = 2000  # positions of a slider
 NUMBER_WIDTH = 105  # pixels
 SEND_MS = 50  # between two commands while a slider moves
-TURN, STROKE, EFFORT = math.pi, 1.0, 10.0  # range of a slider without limits: rad, m, N m or N
-NOBODY = "no node commands"
-WAITING = "the joints appear when a launch is live"
-ALONE = "move a slider to command its joint"
 
 
 class JointRow:
-    """Slider and number field of one actuated joint.
+    """Slider and number field of one actuated joint."""
 
-    mode       "position" if the joint's actuator has a servo, otherwise "effort"
-    unit       unit of the values
-    low, high  range of the slider: the declared limits, or a default range if there are none
-    """
-
-    def __init__(self, actuator: ActuatorDescription, joint: JointDescription) -> None:
-        self.actuator, self.joint = actuator.name, joint.name
-        self.mode = "position" if "position" in actuator.modes else "effort"
-        if self.mode == "position":
-            reach = TURN if joint.unit == "rad" else STROKE
-            self.unit, low, high = joint.unit, joint.lower, joint.upper
-        else:
-            reach = EFFORT
-            limit = actuator.effort_limit
-            self.unit, low, high = actuator.unit, None if limit is None else -limit, limit
-        self.low, self.high = -reach if low is None else low, reach if high is None else high
-        is_limited = low is not None and high is not None
-        limits = f"{self.low:g} .. {self.high:g} {self.unit}" + ("" if is_limited else " (no limit declared)")
-        self.name = QtWidgets.QLabel(self.actuator)
-        self.name.setToolTip(f"{self.mode} of {self.joint}: {limits}")
+    def __init__(self, commanded: JointRange) -> None:
+        self.range = commanded
+        self.low, self.high = commanded.low, commanded.high
+        self.name = QtWidgets.QLabel(commanded.actuator)
+        self.name.setToolTip(f"{commanded.mode} of {commanded.joint}: {commanded.limits}")
         self.slider = QtWidgets.QSlider(QtCore.Qt.Orientation.Horizontal)
         self.slider.setRange(0, STEPS)
         self.slider.setMinimumWidth(60)
-        self.slider.setToolTip(f"{limits}")
+        self.slider.setToolTip(commanded.limits)
         self.value = QtWidgets.QDoubleSpinBox()
         self.value.setDecimals(3 if self.high - self.low > 0.1 else 5)
         self.value.setMaximumWidth(NUMBER_WIDTH)
         self.value.setRange(self.low, self.high)
         self.value.setSingleStep((self.high - self.low) / 100.0)
-        self.value.setSuffix(f" {self.unit}")
+        self.value.setSuffix(f" {commanded.unit}")
         self.value.setKeyboardTracking(False)
-        self.value.setToolTip(limits)
+        self.value.setToolTip(commanded.limits)
         for widget in (self.slider, self.value):
             only_when_clicked(widget)
         self.show(0.0)
@@ -125,7 +106,7 @@ class JointPanel(QtWidgets.QWidget):
             self._show_robot(signals.description)
         self._namespace = signals.robot.rpartition("/")[0]
         for name, row in self.rows.items():
-            column = signals.column(row.mode, row.joint)
+            column = signals.column(row.range.mode, row.range.joint)
             if name in self.by_hand or name in self._pending or row.value.hasFocus() or column is None:
                 continue
             if len(column[1]):
@@ -142,11 +123,8 @@ class JointPanel(QtWidgets.QWidget):
         while self._grid.count():
             self._grid.takeAt(0).widget().deleteLater()
         self.rows.clear()
-        joints = {joint.name: joint for joint in description.joints}
-        for actuator in description.actuators:
-            if actuator.joint not in joints:
-                continue
-            row = self.rows[actuator.name] = JointRow(actuator, joints[actuator.joint])
+        for commanded in joint_ranges(description):
+            row = self.rows[commanded.actuator] = JointRow(commanded)
             line = len(self.rows)
             for place, widget in enumerate((row.name, row.slider, row.value)):
                 self._grid.addWidget(widget, line, place)
@@ -158,7 +136,7 @@ class JointPanel(QtWidgets.QWidget):
 
     def _command(self, row: JointRow, value: float) -> None:
         row.show(value)
-        self._pending[row.actuator] = row.mode, value
+        self._pending[row.range.actuator] = row.range.mode, value
         if not self._timer.isActive():
             self._timer.start()
 
@@ -192,22 +170,10 @@ class JointPanel(QtWidgets.QWidget):
 
         status  status of the simulation
         """
-        simulations = status.get("simulations", {})
-        own = simulations.get(self._namespace, status)
-        self._show_hand(set(own.get("by_hand", ())))
-        if not self.rows:
-            return
-        others = str(own.get("commanded_by") or "").split(", ")
-        nodes = [name for name in others if name and name != "hand"]
-        if status.get("mode") != "realtime":
-            text = f"mode {status.get('mode')}: the sliders command joints in mode realtime only"
-        elif self.by_hand:
-            rest = f"; {_commanding(nodes)} the others" if nodes else ""
-            text = f"you command {', '.join(sorted(self.by_hand))}{rest}"
-        else:
-            text = f"{_commanding(nodes) if nodes else NOBODY}; {ALONE}"
-        self.commander.setText(text)
-        self._table.setEnabled(status.get("mode") == "realtime")
+        self._show_hand(commanded_by_hand(status, self._namespace))
+        if self.rows:
+            self.commander.setText(commander_text(status, self._namespace, self.by_hand))
+            self._table.setEnabled(status.get("mode") == "realtime")
 
     def _show_hand(self, names: set[str]) -> None:
         self.by_hand = names
@@ -217,8 +183,3 @@ class JointPanel(QtWidgets.QWidget):
 
     def _full(self, name: str) -> str:
         return f"{self._namespace}/{name}" if self._namespace else name
-
-
-def _commanding(nodes: Sequence[str]) -> str:
-    """Text that says which nodes command the robot, such as "base, body command" for two nodes base and body."""
-    return f"{', '.join(nodes)} {'commands' if len(nodes) == 1 else 'command'}"
