@@ -13,6 +13,7 @@ import numpy as np
 from sim_core.compiled_system import CompiledSystem
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.effort import LIMIT_S, MORE, check_effort, check_least_effort, effort_of
+from sim_core.kernels.lanes import check_lanes
 from sim_core.kernels.machine_code import native
 from sim_core.kernels.machine_code.native import Library
 
@@ -85,6 +86,7 @@ class DerivativeKernels:
     """
 
     def __init__(self, system: CompiledSystem, lanes: int = 1, limit_s: float = LIMIT_S) -> None:
+        check_lanes(lanes)
         self._system, self.lanes, self._limit_s = system, lanes, limit_s
         key = f"{system.code_hash}-derivatives" + (f"-{lanes}" if lanes > 1 else "")
         n_columns = 3 * system.n_q + system.max_rows

@@ -13,6 +13,7 @@ from sim_core.batch.peaks import layout_of
 from sim_core.compiled_system import CompiledSystem
 from sim_core.errors import InvalidRequest, require_finite
 from sim_core.integrators.steppers import stepper_named
+from sim_core.kernels.lanes import LANES, check_lanes
 from sim_core.mechanism.checks.directions import ROUNDED
 from sim_core.mechanism.constraints import PrescribedMotion
 from sim_core.mechanism.validation import check_bounds
@@ -21,7 +22,6 @@ from sim_core.stabilization.stabilizers import SampledFuzzy
 
 MOST_STEPS = 2**53  # largest number of steps that a float64 holds exactly
 STABILIZERS = ("none", "sampled_fuzzy")
-LANES = (2, 4, 8, 16, 32)
 Array = np.ndarray
 
 
@@ -29,8 +29,7 @@ class Requests:
     """Checks and completes the arguments of the runs of a system. Raises InvalidRequest for those that do not fit."""
 
     def __init__(self, system: CompiledSystem, lanes: int) -> None:
-        if lanes not in LANES:
-            raise InvalidRequest(f"lanes is {lanes}; it must be one of {', '.join(map(str, LANES))}")
+        check_lanes(lanes, LANES)
         if system.mechanism.beams:
             raise InvalidRequest(
                 f"{system.mechanism.name!r} has beams, which a batch does not support; use a Simulation"

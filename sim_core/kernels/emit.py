@@ -21,6 +21,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 import casadi as ca
 
 from sim_core.kernels import sincos
+from sim_core.kernels.lanes import LANES, check_lanes
 from sim_core.kernels.machine_code.native import has_fused_multiply_add, symbol_name
 from sim_core.kernels.order import TRIGONOMETRIC, Unit, units_of
 from sim_core.kernels.pairing import Twins, paired
@@ -36,7 +37,6 @@ STEPPED = tuple(
 )
 TOGETHER = 30_000  # instructions of all functions from which on large functions are in modules of their own
 SEPARATE = 2_000  # instructions of such a large function
-WIDTHS = (2, 4, 8, 16, 32)
 WIDEST = 8  # angles per call of the vector sine and cosine
 
 
@@ -102,8 +102,8 @@ def declarations(lanes: int) -> list[str]:
         for kind, suffix in {("double", "f64"), (f"<{lanes} x double>", f"v{lanes}f64"), ("<2 x double>", "v2f64")}:
             lines.append(f"declare {kind} @{name}.{suffix}({kind}{f', {kind}' if two else ''})")
     lines = sorted(set(lines))
-    reductions = [f"declare i1 @llvm.vector.reduce.or.v{width}i1(<{width} x i1>)" for width in WIDTHS]
-    fabs = [f"declare <{width} x double> @llvm.fabs.v{width}f64(<{width} x double>)" for width in WIDTHS]
+    reductions = [f"declare i1 @llvm.vector.reduce.or.v{width}i1(<{width} x i1>)" for width in LANES]
+    fabs = [f"declare <{width} x double> @llvm.fabs.v{width}f64(<{width} x double>)" for width in LANES]
     return list(dict.fromkeys([*lines, *fabs, *reductions]))
 
 
@@ -147,6 +147,7 @@ class Kernel:
         strided: Container[str] = (),
         stride: int = 0,
     ) -> None:
+        check_lanes(lanes)
         self.program, self.symbol, self.lanes = program, symbol, lanes
         self._shared, self._strided, self._stride = shared, strided, stride or lanes
         self.widths: set[int] = set()

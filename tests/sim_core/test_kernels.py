@@ -16,6 +16,8 @@ from scipy.spatial.transform import Rotation
 
 from robots.registry import build, names
 from sim_core.derivation.equations import derive
+from sim_core.derivatives import DerivativeKernels
+from sim_core.errors import InvalidRequest
 from sim_core.kernels.bound import ROW, BoundKernel
 from sim_core.kernels.emit import module_of
 from sim_core.kernels.machine_code import native
@@ -25,6 +27,7 @@ from sim_core.kernels.program import LIFTED, program_of
 from sim_core.kernels.quaternions import quaternions
 from sim_core.kernels.sincos import FUSED_ERROR
 from sim_core.spatial import quaternions_from_rotations
+from sim_core.system import assemble
 
 ROOT = Path(__file__).resolve().parents[2]
 PI_2 = math.pi / 2
@@ -142,6 +145,15 @@ def test_every_operation_is_what_casadi_makes_of_it(lanes: int) -> None:
     for lane in range(lanes):
         theirs = np.array(function(x[lane], y[lane])).ravel()
         np.testing.assert_allclose(ours[:, lane], theirs, rtol=4e-16, atol=0)
+
+
+@pytest.mark.parametrize("lanes", [0, 3, 50, 64, 8.0])
+def test_numbers_of_lanes_that_would_write_beyond_arrays_are_refused(lanes: int) -> None:
+    refused = f"lanes is {lanes}; it must be one of 1, 2, 4, 8, 16, 32"
+    with pytest.raises(InvalidRequest, match=refused):
+        module_of({"every_operation": every_operation()}, lanes=lanes)
+    with pytest.raises(InvalidRequest, match=refused):
+        DerivativeKernels(assemble(build("arm_2dof")), lanes=lanes)
 
 
 @pytest.mark.parametrize("name", names())
