@@ -11,7 +11,7 @@ import pytest
 
 from armswing import build
 from sim_core import Simulation, forward_dynamics, inverse_dynamics
-from sim_core.derivation.rolled.elimination import Elimination
+from sim_core.derivation.rolled.elimination import Elimination, _filled, _in_rounds, _least_fill
 from sim_core.derivation.rolled.kernels import derive_rolled
 from sim_core.derivation.start import checked_rows, violated_at_start
 from sim_core.errors import DescriptionWarning, InvalidMechanism, InvalidRequest
@@ -316,6 +316,18 @@ def test_the_derivation_of_rolled_rows_grows_with_the_number_of_loops_and_no_fas
     assert (most - many) / 6 <= 1.1 * (many - few) / 2
 
 
+def test_a_chain_of_blocks_is_eliminated_from_both_ends_and_a_grid_without_more_fill() -> None:
+    chain = [{k for k in (i - 1, i + 1) if 0 <= k < 6} for i in range(6)]
+    assert _in_rounds(chain, range(6)) == [0, 5, 1, 4, 2, 3]
+    n = 12
+    grid = [{j for j in range(n * n) if abs(j // n - i // n) + abs(j % n - i % n) == 1} for i in range(n * n)]
+    orders = [least := _least_fill(grid), _in_rounds(grid, least)]
+    fills = [_filled(grid, order, {block: k for k, block in enumerate(order)}) for order in orders]
+    pairs = [{frozenset((i, j)) for i, below in zip(order, fill, strict=True) for j in below}
+             for order, fill in zip(orders, fills, strict=True)]  # fmt: skip
+    assert pairs[0] == pairs[1]
+
+
 @pytest.mark.parametrize("most_fused", [0, 3])
 def test_a_factor_of_blocks_solves_a_sparse_system(most_fused: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sim_core.derivation.rolled.elimination.MOST_FUSED", most_fused)
@@ -333,7 +345,7 @@ def test_a_factor_of_blocks_solves_a_sparse_system(most_fused: int, monkeypatch:
         at, turned = made.entry(i, j)
         S[at.first : at.first + at.width] = (block.T if turned else block).ravel(order="F")
     expected = np.linalg.solve(A, x)
-    kernel = RolledKernel("solve", ("p",), ("S", "pivots", "x"), {}, [*made.factorize(), *made.solve("x")])
+    kernel = RolledKernel("solve", ("p",), ("S", "pivots", "x"), {}, [*made.factorization, *made.solve("x")])
     library = native.linked(module_of_rolled([kernel], {}), ["solve"])
     BoundKernel(library.addresses["solve"], [np.zeros(1)], [S, pivots, x], library)()
     assert differs(x, expected) < AGREEMENT

@@ -194,7 +194,7 @@ class PlanarBodies:
             results = [*self._places[c], rows.elimination.entry(c, c)[0], rows.rows(c, "b")]
             widths = tuple(self._inverse(link // SIZE).width for link in block.links)
             steps.add((block.key, widths), inputs, results, partial(self._joined, block, len(given)))
-        cleared, factor = rows.cleared_matrix(), rows.elimination.factorize()
+        cleared, factor = rows.cleared_matrix(), rows.elimination.factorization
         return [*cleared, *steps.sweeps(), *self._coupled(), *rows.regularized("scales"), *factor]
 
     def _inverse(self, b: int) -> At:

@@ -269,7 +269,7 @@ class Constrained:
                     row, column = (d, c) if turned else (c, d)
                     pair = [self._pair(row, link, array), self._pair(column, link, array)]
                     sums.add((pair[0].width, pair[1].width), [*pair, *weight, target], [target], _summed)
-        factor = self.elimination.factorize()
+        factor = self.elimination.factorization
         return [*self.cleared_matrix(), *sums.sweeps(), *self.regularized(scales), *factor]
 
     def cleared_matrix(self) -> list[Sweep]:
