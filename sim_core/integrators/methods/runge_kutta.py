@@ -36,33 +36,39 @@ SUBSTEPS = 20  # substeps of a step near a change point
 def explicit_step(m, calls, law, time, h, A, b, c):  # type: ignore[no-untyped-def]
     """Advance y = (q, v) by one step: y_i = y + h sum_j A_ij k_j, y+ = y + h sum_i b_i k_i.
 
-    k_i is the derivative at stage i. [HairerNorsettWanner1993, ch. II.1]
+    k_i is the derivative at stage i. [HairerNorsettWanner1993, ch. II.1] Each row of A but the first has an entry.
     """
     n, stages = m.state.shape[1], b.size
     for i in range(n):
         m.state[Q0, i] = m.state[Q, i]
         m.state[V0, i] = m.state[V, i]
     for stage in range(stages):
-        for i in range(n):
-            q, v = m.state[Q0, i], m.state[V0, i]
-            for k in range(stage):
-                if A[stage, k] != 0.0:
-                    q += h * A[stage, k] * m.stages[0, k, i]
-                    v += h * A[stage, k] * m.stages[1, k, i]
-            m.state[Q, i] = q
-            m.state[V, i] = v
+        q, v = Q0, V0
+        for k in range(stage):
+            if A[stage, k] != 0.0:
+                _add(m, q, v, h * A[stage, k], k)
+                q, v = Q, V
         m.scalars[TIME] = time + c[stage] * h
         accelerate(m, calls, law, h)
         for i in range(n):
             m.stages[0, stage, i] = m.state[DQDT, i]
             m.stages[1, stage, i] = m.state[DVDT, i]
-    for i in range(n):
-        q, v = m.state[Q0, i], m.state[V0, i]
-        for k in range(stages):
-            q += h * b[k] * m.stages[0, k, i]
-            v += h * b[k] * m.stages[1, k, i]
-        m.state[Q, i] = q
-        m.state[V, i] = v
+    q, v = Q0, V0
+    for k in range(stages):
+        _add(m, q, v, h * b[k], k)
+        q, v = Q, V
+
+
+@inlined
+def _add(m, q, v, h, stage):  # type: ignore[no-untyped-def]
+    """Set q and v to the rows q and v of the state plus h times the derivative at a stage.
+
+    The loops are short, so that the compiler vectorizes them.
+    """
+    for i in range(m.state.shape[1]):
+        m.state[Q, i] = m.state[q, i] + h * m.stages[0, stage, i]
+    for i in range(m.state.shape[1]):
+        m.state[V, i] = m.state[v, i] + h * m.stages[1, stage, i]
 
 
 @inner
