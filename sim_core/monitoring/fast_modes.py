@@ -22,19 +22,17 @@ ON_SLOPE = 1e-6  # increment of first differences
 
 
 class FastModes:
-    """Finds the fastest modes of the motion about the current state of a workspace, which is not changed.
+    """Finds the fastest modes of the motion about the current state of a workspace, which is not changed."""
 
-    M  mass matrix (n_q, n_q) of the state in which modes are looked for
-    """
-
-    def __init__(self, system: System, w: Workspace, M: np.ndarray) -> None:
+    def __init__(self, system: System, w: Workspace) -> None:
         self._system, self._w, n, m = system, w, system.n_q, system.max_rows
         self._q, self._v, self._a, self._factor = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(system.max_factor)
         self._at_v = w.v
         state = [w.t, self._q, self._v, w.u, w.p]
         results = [self._a, np.zeros(m), self._factor]
         self._accelerate = system.bind("acceleration", [*state, np.zeros(m)], results)
-        self._M = M
+        self._tau = np.zeros(n)
+        self._find_efforts = system.bind("inverse_dynamics", [w.t, self._q, self._v, self._a, w.p], [self._tau])
 
     def find(self, at_v: np.ndarray, rate: float) -> list[tuple[complex, np.ndarray]]:
         """Eigenvalues, 1/s, and shapes (n_q,) of the fastest modes, fastest first.
@@ -87,12 +85,24 @@ class FastModes:
             self._change(*pick(x.real)) + 1j * self._change(*pick(x.imag))
             for pick in (lambda part: (part, none), lambda part: (none, part))
         )
-        weighted = x.conj() @ self._M
+        weighted = (self.inertial(x.real) + 1j * self.inertial(x.imag)).conj()
         kinetic, stiffness, damping = (complex(weighted @ each) for each in (x, by_q, by_v))
         if not (abs(kinetic) > 0.0 and cmath.isfinite(stiffness) and cmath.isfinite(damping)):
             return value
         roots = np.roots([kinetic, -damping, -stiffness])
         return complex(roots[np.argmin(np.abs(roots - value))])
+
+    def inertial(self, x: np.ndarray) -> np.ndarray:
+        """Product M x (n_q,) with the mass matrix M of the current state, by inverse dynamics, without M."""
+        self._q[:], self._v[:] = self._w.q, 0.0
+        largest = float(np.abs(x).max(initial=0.0)) or 1.0
+        found = []
+        for sign in (1.0, -1.0):
+            self._a[:] = sign / largest * x
+            self._find_efforts()
+            found.append(self._tau.copy())
+        moved: np.ndarray = (found[0] - found[1]) * (largest / 2.0)
+        return moved
 
     def _change(self, dq: np.ndarray, dv: np.ndarray) -> np.ndarray:
         """Derivative (n_q,) of the accelerations in the direction dq, dv, by a central difference."""

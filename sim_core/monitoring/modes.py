@@ -151,13 +151,11 @@ class FastestMode:
         return system.n_q >= MANY and (system.max_rows == 0 or system.is_rolled)
 
     def _fastest_of_many(self, rate: float) -> list[tuple[complex, np.ndarray]]:
-        self._q[:], self._v[:] = self._w.q, self._at_v
-        self._terms()
         return self._fast_modes.find(self._at_v, rate)
 
     @cached_property
     def _fast_modes(self) -> FastModes:
-        return FastModes(self._system, self._w, self._M)
+        return FastModes(self._system, self._w)
 
     def _fastest_above(self, size: float) -> tuple[complex, np.ndarray] | None:
         """Eigenvalue and shape (n_q,) of the fastest mode of the current state; None unless |eigenvalue| > `size`."""
@@ -408,7 +406,7 @@ class FastestMode:
         return F0 * length + 0.5 * k * (length - l0) ** 2
 
     def _kinetic(self, x: np.ndarray) -> float:
-        return float(x @ self._M @ x)
+        return float(x @ (self._fast_modes.inertial(x) if self._is_large else self._M @ x))
 
     def _speed(self, x: np.ndarray) -> float:
         """Largest |v_i x_i| over the coordinates i, 1/s, with the current velocities v.
