@@ -1,6 +1,6 @@
 """Large planar linkages in absolute coordinates beside Exudyn, at equal error.
 
-    python tests/benchmarks/linkages.py [linkages.json]
+    python tests/benchmarks/linkages.py [grid] [ladder] [linkages.json]
 
 A grid of four-bars and a ladder of loops. How large a step each engine may take is measured on a small linkage of the
 same kind, whose motion is known from an integration of its index-reduced equations by DOP853 with a tolerance of 1e-12:
@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +104,8 @@ class Exudyn:
         settings = self._exu.SimulationSettings()
         settings.timeIntegration.numberOfSteps, settings.timeIntegration.endTime = steps, steps * step_s
         settings.timeIntegration.newton.useModifiedNewton = True
-        settings.solutionSettings.writeSolutionToFile = False
-        settings.linearSolverType = self._exu.LinearSolverType.EigenSparse
+        settings.solution.file.write = False
+        settings.linearSolver.solverType = self._exu.LinearSolverType.EigenSparse
         begin = time.thread_time_ns()
         self._system.SolveDynamic(settings)
         return (time.thread_time_ns() - begin) * 1e-6
@@ -159,13 +159,13 @@ def raced(kind: str) -> dict[str, Any]:
     }
 
 
-def main(json_path: str | None = None) -> dict[str, Any]:
-    """Measure, print the table, write JSON where asked, and give the figures."""
+def main(json_path: str | None = None, kinds: Sequence[str] = tuple(SMALL)) -> dict[str, Any]:
+    """Measure linkages of some kinds, print the table, write JSON where asked, and give the figures."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
     result: dict[str, Any] = {"rows": [], "not_measured": []}
     try:
-        result["rows"] = [raced(kind) for kind in SMALL]
+        result["rows"] = [raced(kind) for kind in kinds]
     except NotMeasuredError as error:
         result["not_measured"].append(str(error))
         print(f"  {error}")
@@ -183,4 +183,8 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    words = sys.argv[1:]
+    main(
+        next((word for word in words if word not in SMALL), None),
+        [kind for kind in SMALL if kind in words] or list(SMALL),
+    )
