@@ -1,11 +1,12 @@
 """Chains, trees and planar linkages of any size, some beside MuJoCo and pinocchio, and how soon they are ready.
 
-    python tests/benchmarks/size.py [size.json]
+    python tests/benchmarks/size.py [chains] [planar] [humanoids] [size.json]
 
 All in one run, pinned to one core, ours and the peer in turns; microseconds of processor time per RK4 step of 1 ms,
 minimum and median. Before anything is timed, both must give the same numbers: after the compared steps, positions agree
 to AGREEMENT of the largest. MuJoCo steps smooth dynamics alone, as we do. Of pinocchio, four calls of aba count as a
-step. The chains are in space: their links turn about x, y and z one after the other.
+step. The chains are in space: their links turn about x, y and z one after the other. The humanoids are those of
+example-robot-data: fixed to the ground beside pinocchio's rnea in C++, and on a free base to time their assembly.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,10 @@ from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
 
 sys.path.append(str(Path(__file__).resolve().parent))
+from any_robot import HUMANOIDS, from_file
+from any_robot import ready as kernels_ready
 from engine_peers import NotMeasuredError, Pinocchio, Timed
+from engines import measured
 
 CHAINS = {10: 9.0, 20: 6.0, 40: 3.0, 80: 3.0, 320: 3.0, 1000: 3.0}  # links: bar of the times as fast as MuJoCo
 TREE, TREE_BAR = 255, 3.0
@@ -44,6 +48,7 @@ SETTLE_STEPS = 65  # past the first checks of the step size
 COLD_BAR_S, WARM_BAR_S, MEMORY_BAR = 20.0, 1.0, 1e9
 PLANAR, PLANAR_BAR_US, PLANAR_COLD_BAR_S = 1000, 0.25, 20.0  # bodies of a planar chain in absolute coordinates
 CABLE_BAR_US = 300.0  # of a millisecond of the gibbon on a cable of 200 segments
+HUMANOIDS_COLD_BAR_S = 10.0
 GRID, LADDER = 20, 300  # four-bars along a side of a grid; loops of a ladder
 READY = """
 import json, os, re, sys, time, warnings
@@ -280,49 +285,94 @@ def ready(n: int, made: str = "linked") -> dict[str, Any]:
     return {"links": n, "cold_s": runs[0]["wall_s"], "warm_s": warm, "memory": max(run["memory"] for run in runs)}
 
 
-def main(json_path: str | None = None) -> dict[str, Any]:
-    """Measure, print the table, write JSON where asked, and give the figures."""
+def chains(result: dict[str, Any]) -> None:
+    """Measure and print chains and a tree, and how soon the longest chain is ready."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
-    result: dict[str, Any] = {"rows": [], "not_measured": []}
+    rows = list[dict[str, Any]]()
+    print("us per RK4 step, minima; ns per link; how many times as fast")
     for mechanism, bar in [*((linked(n), bar) for n, bar in CHAINS.items()), (linked(TREE, 2), TREE_BAR)]:
         try:
-            rows, lines = raced(mechanism, bar)
-            result["rows"] += rows
-            result["not_measured"] += lines
+            found, lines = raced(mechanism, bar)
         except NotMeasuredError as error:
-            result["not_measured"].append(str(error))
-    result["planar"] = [planar_row(each) for each in (planar_chain(PLANAR), grid(GRID), ladder(LADDER))]
-    result["cable_us"] = cable_us()
+            found, lines = [], [str(error)]
+        result["not_measured"] += lines
+        rows += found
+        for row in found:
+            each = f"{row['ours_us']:10.2f} {1e3 * row['ours_us'] / row['links']:6.0f} {row['theirs_us']:11.2f}"
+            print(f"  {row['name']:22} {each}  {row['peer']:13} {row['ratio']:7.2f}   bar {row['bar']:g}", flush=True)
     os.sched_setaffinity(0, cores)
-    result["planar_ready"] = planar = ready(PLANAR, "planar_chain")
-    result["ready"] = found = ready(max(CHAINS))
-    print("us per RK4 step, minima; ns per link; how many times as fast")
-    for row in result["rows"]:
-        each = f"{row['ours_us']:10.2f} {1e3 * row['ours_us'] / row['links']:6.0f} {row['theirs_us']:11.2f}"
-        print(f"  {row['name']:22} {each}  {row['peer']:13} {row['ratio']:7.2f}   bar {row['bar']:g}")
-    per_link = {
-        row["links"]: row["ours_us"] / row["links"] for row in result["rows"] if row["name"].startswith("chain")
-    }
+    result["rows"], result["ready"] = rows, (last := ready(max(CHAINS)))
+    print(f"  {last['links']} links are ready in {last['cold_s']:.2f} s, from the cache in {last['warm_s']:.2f} s, "
+          f"with {last['memory'] / 1e6:.0f} MB")  # fmt: skip
+    per_link = {row["links"]: row["ours_us"] / row["links"] for row in rows if row["name"].startswith("chain")}
     flat = per_link[max(CHAINS)] / per_link[40]
     print(f"  cost per link at {max(CHAINS)} over that at 40 links: {flat:.2f}   bar {FLAT_BAR:g}")
-    print(f"  {found['links']} links are ready in {found['cold_s']:.2f} s, from the cache in {found['warm_s']:.2f} s, "
-          f"with {found['memory'] / 1e6:.0f} MB")  # fmt: skip
-    for row in result["planar"]:
+    result["bars"] += [
+        *(at_least(f"{row['name']} against {row['peer']}", row["ratio"], row["bar"]) for row in rows),
+        at_most("cost per link", flat, FLAT_BAR),
+        at_most("cold", last["cold_s"], COLD_BAR_S),
+        at_most("warm", last["warm_s"], WARM_BAR_S),
+        at_most("memory", last["memory"], MEMORY_BAR),
+    ]
+
+
+def planar(result: dict[str, Any]) -> None:
+    """Measure and print bodies in absolute coordinates, and the gibbon on segments of cable."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    result["planar"] = rows = [planar_row(each) for each in (planar_chain(PLANAR), grid(GRID), ladder(LADDER))]
+    result["cable_us"] = cable_us()
+    os.sched_setaffinity(0, cores)
+    result["planar_ready"] = found = ready(PLANAR, "planar_chain")
+    for row in rows:
         print(
             f"  {row['name']:22} {row['us']:.3f} us per body and step in absolute coordinates, {row['bodies']} bodies"
         )
+    print(f"  {PLANAR} bodies in absolute coordinates are ready in {found['cold_s']:.2f} s")
     print(f"  a step of 1 ms of the gibbon on 200 segments of cable: {result['cable_us']:.0f} us")
-    result["bars"] = [
+    result["bars"] += [
         at_most("gibbon on segments, us per step of 1 ms", result["cable_us"], CABLE_BAR_US),
-        at_most("planar chain, us per body and step", result["planar"][0]["us"], PLANAR_BAR_US),
-        at_most("planar chain, cold", planar["cold_s"], PLANAR_COLD_BAR_S),
-        *(at_least(f"{row['name']} against {row['peer']}", row["ratio"], row["bar"]) for row in result["rows"]),
-        at_most("cost per link", flat, FLAT_BAR),
-        at_most("cold", found["cold_s"], COLD_BAR_S),
-        at_most("warm", found["warm_s"], WARM_BAR_S),
-        at_most("memory", found["memory"], MEMORY_BAR),
+        at_most("planar chain, us per body and step", rows[0]["us"], PLANAR_BAR_US),
+        at_most("planar chain, cold", found["cold_s"], PLANAR_COLD_BAR_S),
     ]
+
+
+def humanoids(result: dict[str, Any]) -> None:
+    """Measure and print inverse dynamics of humanoids beside pinocchio, and how soon their kernels are ready."""
+    cores, contests, starts = os.sched_getaffinity(0), list[dict[str, Any]](), list[dict[str, Any]]()
+    for name in HUMANOIDS:
+        os.sched_setaffinity(0, {min(cores)})
+        try:
+            keeps_the_code, contest = from_file(name)
+            contests.append(row := measured(contest))
+            del keeps_the_code
+            times = f"{row['ours']['min_us']:7.3f} {row['theirs']['min_us']:7.3f} us"
+            print(f"  {row['name']:34} {times}  {row['peer']} {row['ratio']:6.2f}   bar {row['bar']:g}", flush=True)
+        except NotMeasuredError as error:
+            result["not_measured"].append(str(error))
+        os.sched_setaffinity(0, cores)  # two processes compile large kernels
+        try:
+            for row in kernels_ready(name, HUMANOIDS_COLD_BAR_S):
+                starts.append(row)
+                print(f"  {row['name']:34} {row['wall_s']:7.3f} s   bar {row['bar_s']:g} s", flush=True)
+        except NotMeasuredError as error:
+            result["not_measured"].append(str(error))
+    result["humanoids"] = contests + starts
+    result["bars"] += [
+        *(at_least(row["name"], min(row["ratio"], row["ratio_of_minima"]), row["bar"]) for row in contests),
+        *(at_most(row["name"], row["wall_s"], row["bar_s"]) for row in starts),
+    ]
+
+
+PARTS = {"chains": chains, "planar": planar, "humanoids": humanoids}
+
+
+def main(json_path: str | None = None, parts: Sequence[str] = tuple(PARTS)) -> dict[str, Any]:
+    """Measure some parts, print the table, write JSON where asked, and give the figures."""
+    result: dict[str, Any] = {"not_measured": [], "bars": []}
+    for part in parts:
+        PARTS[part](result)
     for line in dict.fromkeys(result["not_measured"]):
         print(f"  {line}")
     if json_path:
@@ -331,4 +381,8 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    words = sys.argv[1:]
+    main(
+        next((word for word in words if word not in PARTS), None),
+        [part for part in PARTS if part in words] or list(PARTS),
+    )
