@@ -468,14 +468,18 @@ def lines_run(work: Callable[[], Any]) -> int:
     return count
 
 
-def test_the_derivation_and_emission_of_rolled_kernels_grow_with_the_number_of_links_and_no_faster() -> None:
+@pytest.mark.parametrize("counts", [(10, 80, 320), pytest.param((10, 160, 1280), marks=pytest.mark.soak)])
+def test_derivation_emission_and_checks_of_rolled_kernels_grow_with_the_number_of_links_and_no_faster(
+    counts: tuple[int, int, int],
+) -> None:
     def work(mechanism: Mechanism) -> None:
-        assert is_rolled(mechanism)
         derivation = derive_rolled(mechanism)
         module_of_rolled(derivation.kernels, derivation.tables)
+        assert checked_rows(mechanism) == []
+        assert violated_at_start(mechanism) == ""
 
-    few, many, most = (lines_run(partial(work, tree(n))) for n in (40, 160, 640))
-    assert (most - many) / (640 - 160) <= 1.1 * (many - few) / (160 - 40)
+    few, many, most = (lines_run(partial(work, tree(n))) for n in counts)
+    assert (most - many) / (counts[2] - counts[1]) <= 1.1 * (many - few) / (counts[1] - counts[0])
 
 
 def test_the_fastest_mode_of_a_long_chain_is_found_and_named() -> None:
@@ -487,6 +491,8 @@ def test_the_fastest_mode_of_a_long_chain_is_found_and_named() -> None:
     modes = simulation._checks._fastest
     dense = np.linalg.eigvals(modes._linearized()[1])
     dense = dense[dense.imag >= 0.0]
+    x = np.random.default_rng(0).normal(size=220)
+    assert differs(modes._fast_modes.inertial(x), modes._M @ x) < 1e-10
     assert abs(modes._unresolved()[0][0] - dense[np.argmax(np.abs(dense))]) < 1e-3 * np.abs(dense).max()
     with warnings.catch_warnings():
         warnings.simplefilter("error", StepTooLargeWarning)
