@@ -17,7 +17,7 @@ from sim_core.errors import InvalidMechanism, InvalidRequest, StartWarning
 from sim_core.mechanism.checks.angles import implausible_angles
 from sim_core.mechanism.checks.inertias import singular_mass
 from sim_core.mechanism.constraints import BeamContact, Rolling, Touching
-from sim_core.mechanism.quantities import Vector3, value_of
+from sim_core.mechanism.quantities import Vector3, holding, value_of
 from sim_core.mechanism.rolling import OnPlane, lowest_points
 from sim_core.mobility import effective_masses
 from sim_core.start import ROUNDING, exceeds_rounding, start_line, violated_at
@@ -55,6 +55,7 @@ def checked_start(
     if assemble_start:
         q, v = consistent_start(system, q, v, p)
     _check_wheels(system, q, p, share)
+    p = with_slipping_wheels(system, q, v, p)
     rows = system.constraint_modes[0]
     phi, phidot = system.residual(0.0, q, v, p, u=system.start_inputs)
     if violated := violated_at(mechanism, rows.row_names, phi, phidot):
@@ -73,6 +74,25 @@ def checked_start(
     if line := _deep_contacts(system, q, p):
         warnings.warn(line, StartWarning, stacklevel=stacklevel + 1)
     return q, v
+
+
+def with_slipping_wheels(system: CompiledSystem, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """The parameters p (n_p,) with the wheels released that have friction and slip at q, v, and the angles of slip."""
+    wheels = [c for c in system.mechanism.constraints if isinstance(c, Rolling) and c.slip_angle is not None]
+    if not wheels:
+        return p
+    p, names, rows = p.copy(), system.parameter_names, system.constraint_modes[0].row_names
+    flags = {wheel.name: names.index(holding(wheel.name)) for wheel in wheels}
+    rolling = p.copy()
+    rolling[[*flags.values()]] = 1.0
+    phidot = system.residual(0.0, q, v, rolling, u=system.start_inputs)[1]
+    for wheel in wheels:
+        slip = [value for name, value in zip(rows, phidot, strict=True) if name == wheel.name]
+        if math.hypot(*slip) > ROUNDING * max(1.0, system.mechanism.characteristic_length):
+            assert wheel.slip_angle is not None
+            p[flags[wheel.name]] = 0.0
+            p[names.index(wheel.slip_angle.name)] = math.atan2(*[*slip, 0.0][1::-1])
+    return p
 
 
 def consistent_start(

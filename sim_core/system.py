@@ -24,6 +24,7 @@ from sim_core.kernels.machine_code.native import Library
 from sim_core.mechanism.checks.changes import check_captured_rows
 from sim_core.mechanism.checks.plausibility import implausibilities
 from sim_core.mechanism.description import Mechanism
+from sim_core.mechanism.slip import with_slip
 from sim_core.mechanism.validation import validate
 from sim_core.mobility import with_contact_stiffness
 
@@ -89,7 +90,7 @@ def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S, rolled: boo
     implausible description, and for loops that would cost far less in absolute coordinates.
     """
     validate(mechanism)
-    mechanism = with_contact_stiffness(mechanism)
+    mechanism = with_slip(with_contact_stiffness(mechanism))
     place = mechanism.reference_q or (*mechanism.initial_q, *mechanism.orientations)
     bounds = [tunable.decades for tunable in mechanism.tunables]
     in_loops = is_rolled(mechanism, rolled)

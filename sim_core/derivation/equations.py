@@ -24,6 +24,7 @@ from sim_core.derivation.states import with_states, without_states
 from sim_core.derivation.symbols import Frame, JointMeasure, Measures, Motion, Symbols, column
 from sim_core.kernels.program import LIFTED, LIFTED_VALUES
 from sim_core.mechanism.description import JointOutput, Mechanism, PrescribedMotion
+from sim_core.mechanism.slip import with_slip
 from sim_core.mobility import with_contact_stiffness
 
 # {choice of coordinates: (function that derives the motion of the bodies, function that measures the joints)}
@@ -78,7 +79,7 @@ class Equations:
 
 def equations_of(mechanism: Mechanism) -> Equations:
     """The equations of motion of a mechanism."""
-    mechanism = with_contact_stiffness(mechanism)
+    mechanism = with_slip(with_contact_stiffness(mechanism))
     symbols, motion, positions, rates, wraps = moving_bodies(mechanism)
     still = check_movable(mechanism, symbols, motion, rates)
     check_measured(mechanism, wraps)
@@ -111,6 +112,10 @@ def derive(mechanism: Mechanism) -> Derivation:
     maker.add("inverse_dynamics", arguments(solution.symbols, a=a), [needed])
     output_names, outputs = outputs_of(mechanism, motion, symbols, positions, solution, others)
     power = power + prescribed_power(mechanism, solution) if has_prescribed(mechanism) else power
+    multipliers = solution.solve(solution.f, solution.rows.gamma)[1] if solution.slips else ca.SX(0, 1)
+    for slip in solution.slips.values():
+        power += ca.dot(slip.per_load, slip.velocity) * slip.load_of(multipliers)
+    angles = {name: slip.angle(multipliers, ca.SX(symbols.row_factor(name))) for name, slip in solution.slips.items()}
     shared = {
         "joints": [positions, rates],
         "wrapping": [_selected(positions, wraps)],
@@ -118,7 +123,7 @@ def derive(mechanism: Mechanism) -> Derivation:
         "power": [power],
         "outputs": [outputs],
         "poses": list(_poses(mechanism, motion)),
-        "captures": [captured_numbers(mechanism, motion.frames, symbols)],
+        "captures": [captured_numbers(mechanism, motion.frames, symbols, angles)],
     }
     if mechanism.oriented_joints:
         shared["rebase"] = orientations.rebased(mechanism, symbols)
@@ -127,7 +132,7 @@ def derive(mechanism: Mechanism) -> Derivation:
     for name, results in shared.items():
         maker.add(name, arguments(solution.symbols), results)
     lam = ca.SX.sym("lam", solution.rows.J.shape[0])
-    values = guard_values(mechanism, motion.frames, symbols, solution.rows.names, lam)
+    values = guard_values(mechanism, motion.frames, symbols, solution.rows.names, lam, solution.slips)
     maker.add("guards", arguments(solution.symbols) | {"lam": lam}, [values])
     facts: dict[str, object] = {
         "coordinate_names": solution.coordinate_names,
@@ -238,10 +243,10 @@ def _kernels_of(solution: Solution) -> dict[str, tuple[dict[str, ca.SX], list[ca
     usual = arguments(symbols)
     n_q, n_rows = M.shape[0], rows.J.shape[0]
     U = ca.SX.sym("U", n_rows)
-    a, lam = factor.solve(f, rows.gamma - U)
+    a, lam = solution.solve(f, rows.gamma - U)
     tau = ca.SX.sym("tau", n_q)
     f_passive = ca.substitute(f, symbols.u, ca.SX.zeros(symbols.u.shape))
-    driven, forces = factor.solve(f_passive + tau, rows.gamma)
+    driven, forces = solution.solve(f_passive + tau, rows.gamma)
     parts = factor.parts()
     stored = ca.SX.sym("factor", parts.numel())
     r1, r2 = ca.SX.sym("r1", n_q), ca.SX.sym("r2", n_rows)

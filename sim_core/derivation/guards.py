@@ -5,29 +5,53 @@ A CapturedParameter is a number in a constraint that a guard sets from the curre
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce, singledispatch
+from types import MappingProxyType
+from typing import Any
 
 import casadi as ca
 
+from sim_core.derivation.forces.slip import Slip
 from sim_core.derivation.symbols import Frames, Symbols
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism.constraints import BeamContact, ChainContact
 from sim_core.mechanism.description import Mechanism
-from sim_core.mechanism.guards import Aim, Beyond, Commanded, Condition, Crossing, Pushed, Sinking, Window
+from sim_core.mechanism.guards import (
+    Aim,
+    Beyond,
+    Commanded,
+    Condition,
+    Crossing,
+    Pushed,
+    Sinking,
+    Slipping,
+    SlipReversed,
+    SlipTurned,
+    Window,
+)
+
+NO_SLIPS: Mapping[str, Any] = MappingProxyType({})
 
 
 def guard_values(
-    mechanism: Mechanism, frames: Frames, symbols: Symbols, row_names: tuple[str, ...], lam: ca.SX
+    mechanism: Mechanism,
+    frames: Frames,
+    symbols: Symbols,
+    row_names: tuple[str, ...],
+    lam: ca.SX,
+    slips: Mapping[str, Slip] = NO_SLIPS,
 ) -> ca.SX:
     """Values (n_guards,) from which a simulation detects that guards fire.
 
     The value of a Crossing is the position, m, of the Crossing's point along its axis, minus the level. The value of a
     Guard is at least 0 if all conditions of the guard hold, and negative otherwise.
 
-    lam  multipliers of the constraint rows, averaged over the time step
+    lam    multipliers of the constraint rows, averaged over the time step
+    slips  {name: Slip} of the wheels with friction
     """
     forces = dict(zip(row_names, ca.vertsplit(lam), strict=True)) if row_names else {}
-    scene, values = _Scene(mechanism, frames, symbols, forces), []
+    scene, values = _Scene(mechanism, frames, symbols, forces, lam, slips), []
     for guard in mechanism.guards:
         if isinstance(guard, Crossing):
             values.append(ca.dot(ca.DM(guard.axis), frames[guard.body].point(guard.point)) - guard.level)
@@ -36,12 +60,19 @@ def guard_values(
     return ca.vertcat(*values) if values else ca.SX(0, 1)
 
 
-def captured_numbers(mechanism: Mechanism, frames: Frames, symbols: Symbols) -> ca.SX:
+def captured_numbers(
+    mechanism: Mechanism, frames: Frames, symbols: Symbols, angles: Mapping[str, ca.SX] = NO_SLIPS
+) -> ca.SX:
     """Values that the CapturedParameters would get if they were set in the current state.
 
     The values are in the order of `Mechanism.captured_constraints`, one value per constraint.
+
+    angles  {name of a wheel with friction: angle of its slip}
     """
-    found = [_met_by(mechanism, name, frames, symbols) for name in mechanism.captured_constraints]
+    found = [
+        angles[name] if name in angles else _met_by(mechanism, name, frames, symbols)
+        for name in mechanism.captured_constraints
+    ]
     return ca.vertcat(*found) if found else ca.SX(0, 1)
 
 
@@ -56,10 +87,21 @@ class _Scene:
     """Data from which the conditions of a guard are evaluated, such as frames and symbols.
 
     forces  {name of a constraint: Lagrange multiplier}
+    lam     multipliers of all rows
+    slips   {name: Slip} of the wheels with friction
     """
 
-    def __init__(self, mechanism: Mechanism, frames: Frames, symbols: Symbols, forces: dict[str, ca.SX]) -> None:
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        frames: Frames,
+        symbols: Symbols,
+        forces: dict[str, ca.SX],
+        lam: ca.SX,
+        slips: Mapping[str, Slip],
+    ) -> None:
         self.mechanism, self.frames, self.symbols, self.forces = mechanism, frames, symbols, forces
+        self.lam, self.slips = lam, slips
         self.actuators = [actuator.name for actuator in mechanism.actuators]
         self.constraints = {constraint.name: constraint for constraint in mechanism.constraints}
 
@@ -125,3 +167,18 @@ def _(condition: Pushed, scene: _Scene) -> ca.SX:
         for name in condition.constraints
     ]
     return ca.dot(ca.DM(condition.axis), sum(forces, ca.SX(3, 1))) - condition.force
+
+
+@_value.register
+def _(condition: Slipping, scene: _Scene) -> ca.SX:
+    return scene.slips[condition.constraint].excess(scene.lam)
+
+
+@_value.register
+def _(condition: SlipReversed, scene: _Scene) -> ca.SX:
+    return -scene.slips[condition.constraint].along
+
+
+@_value.register
+def _(condition: SlipTurned, scene: _Scene) -> ca.SX:
+    return scene.slips[condition.constraint].turned()

@@ -22,6 +22,7 @@ from sim_core.mechanism.outputs import (
     VelocityOutput,
     names_of,
 )
+from sim_core.mechanism.rolling import Rolling, SlipOutput
 
 
 def outputs_of(
@@ -56,6 +57,12 @@ def outputs_of(
         if isinstance(output, AccelerometerOutput | GyroscopeOutput | ForceTorqueOutput):
             names += names_of(output)
             values += ca.vertsplit(ca.densify(sensors.reading(output)))
+            continue
+        if isinstance(output, SlipOutput):
+            wheel = next(c for c in mechanism.constraints if isinstance(c, Rolling) and c.name == output.constraint)
+            slip = wheel.slip(motion.frames, symbols)
+            names += names_of(output)
+            values += [ca.SX(ca.dot(axis, slip)) for axis in wheel.axes(motion.frames)[:2]]
             continue
         names.append(output.name)
         if isinstance(output, JointOutput):

@@ -53,7 +53,7 @@ class Sensors:
     def _solution_now(self) -> tuple[ca.SX, ca.SX]:
         """Accelerations (n_q,) and multipliers (n_r,), without stabilization."""
         if self._solved is None:
-            self._solved = self._solution.factor.solve(self._solution.f, self._solution.rows.gamma)
+            self._solved = self._solution.solve(self._solution.f, self._solution.rows.gamma)
         return self._solved
 
     def _rate(self, velocity: ca.SX) -> ca.SX:
@@ -119,6 +119,9 @@ class Sensors:
         for constraint in sorted(all_constraints(self._mechanism), key=lambda each: each.is_nonholonomic):
             rows = ca.vertsplit(constraint.rows(frames, symbols))
             displaced = ca.vertsplit(_displaced_rows(constraint, frames, moved, symbols))
+            if constraint.name in self._solution.slips:
+                slip = self._solution.slips[constraint.name]
+                virtual_work += slip.load_of(self._solution_now()[1]) * ca.dot(slip.per_load, ca.vertcat(*displaced))
             variables = symbols.v if constraint.is_nonholonomic else symbols.q
             for here, there in zip(rows, displaced, strict=True):
                 if ca.jacobian(here, variables).nnz() == 0:

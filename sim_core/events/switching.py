@@ -147,6 +147,10 @@ class Switching:
             return
         self._flags[self.engages[guard]] = 1.0
         self._flags[self.releases[guard]] = 0.0
+        self.name_mode()
+
+    def name_mode(self) -> None:
+        """Set the constraint mode to one with the constraints that hold now, or to UNNAMED."""
         alike = np.flatnonzero((self._sets == self._flags).all(axis=1))
         if self.constraint_mode not in alike:
             self.constraint_mode = int(alike[0]) if len(alike) else UNNAMED
@@ -156,14 +160,15 @@ class Switching:
     def watched(self) -> np.ndarray:
         """Mask (n_guards,) of the active guards.
 
-        A guard with a source mode is active in this mode only. A guard without a target mode is active only if it would
-        switch a constraint. Every guard is active only while all constraints in `requires` hold and none in `excludes`.
+        A guard with a source mode is active in this mode only. A guard that switches constraints is active only if it
+        would switch one. Every guard is active only while all constraints in `requires` hold and none in `excludes`.
         """
         holds = self.active
         would_change = (self.engages & ~holds).any(axis=1) | (self.releases & holds).any(axis=1)
         allowed = ~(self._requires & ~holds).any(axis=1) & ~(self._excludes & holds).any(axis=1)
         here = (self._source == UNNAMED) | (self._source == self.constraint_mode)
-        found: np.ndarray = here & allowed & (would_change | self._by_name)
+        switches = self.engages.any(axis=1) | self.releases.any(axis=1)
+        found: np.ndarray = here & allowed & (would_change | self._by_name | ~switches)
         return found
 
     def would_undo(self, changed: np.ndarray, left: list[int]) -> np.ndarray:

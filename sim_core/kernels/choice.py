@@ -43,6 +43,8 @@ def obstacles(mechanism: Mechanism) -> list[str]:
             return found
     found = ["beams"] if mechanism.beams else []
     found += {type(each).__name__: None for each in mechanism.constraints if isinstance(each, UNROLLED_ROWS)}
+    if any(isinstance(each, Rolling) and each.friction is not None for each in mechanism.constraints):
+        found.append("wheels that slip")
     others = {type(output).__name__: None for output in mechanism.outputs if not isinstance(output, OUTPUTS)}
     loads = [output.joint for output in mechanism.outputs if isinstance(output, ForceTorqueOutput)]
     fixed = [f"a ForceTorqueOutput of the fixed joint {name!r}" for name in loads if mechanism.joint(name).is_fixed]

@@ -61,3 +61,4 @@ from sim_core.mechanism.outputs import ReactionOutput as ReactionOutput
 from sim_core.mechanism.outputs import SurfaceForceOutput as SurfaceForceOutput
 from sim_core.mechanism.quantities import CapturedParameter as CapturedParameter
 from sim_core.mechanism.reactions import with_reactions as with_reactions
+from sim_core.mechanism.rolling import SlipOutput as SlipOutput

@@ -66,6 +66,7 @@ from sim_core.mechanism.quantities import (
 from sim_core.mechanism.quantities import Number as Number
 from sim_core.mechanism.quantities import Tunable as Tunable
 from sim_core.mechanism.quantities import Vector3 as Vector3
+from sim_core.mechanism.rolling import Rolling
 from sim_core.support.notebook import counted, page
 
 COORDINATES = {
@@ -604,6 +605,7 @@ LATER: dict[type, Mapping[str, object]] = {
     Joint: LATER_FIELDS,
     JointSpring: LATER_SPRING_FIELDS,
     SphereContact: LATER_CONTACT_FIELDS,
+    Rolling: {"friction": None, "load": None, "slip_angle": None},
 }
 
 

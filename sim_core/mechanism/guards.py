@@ -1,8 +1,9 @@
 """Guards of a mechanism: conditions under which constraints are switched on or off while a simulation runs.
 
 A guard names either the constraint modes before and after it fires (`source`, `target`) or the single constraints that
-it switches on and off (`engages`, `releases`). For N bodies that land on N floors, guards of single constraints are
-shorter: they need N guards, while constraint modes would need 2^N sets of constraints.
+it switches on and off (`engages`, `releases`); a guard that does neither only sets CapturedParameters (`captures`). For
+N bodies that land on N floors, guards of single constraints are shorter: they need N guards, while constraint modes
+would need 2^N sets of constraints.
 """
 
 from __future__ import annotations
@@ -140,7 +141,34 @@ class Pushed(Frozen):
     force: float = 0.0
 
 
-Condition = Commanded | Window | Sinking | Beyond | Pushed
+@dataclass(frozen=True, kw_only=True)
+class Slipping(Frozen):
+    """Condition: the force along the plane that a Rolling exerts is larger than its friction times its load.
+
+    The forces are averages over the time step, and include those of the stabilizer.
+    """
+
+    constraint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlipReversed(Frozen):
+    """Condition: the slip of a wheel is not along the direction that its Rolling has captured, but against it."""
+
+    constraint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlipTurned(Frozen):
+    """Condition: the slip of a wheel is more than 60 degrees, but less than 90, from the direction that its Rolling
+    has captured.
+    """
+
+    constraint: str
+
+
+Condition = Commanded | Window | Sinking | Beyond | Pushed | Slipping | SlipReversed | SlipTurned
+OfSlip = Slipping | SlipReversed | SlipTurned
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from sim_core.mechanism.beams import ContactForceOutput, DeflectionOutput
 from sim_core.mechanism.frozen import Frozen
 from sim_core.mechanism.joints import IDENTITY_QUATERNION, ORIGIN, Quaternion
 from sim_core.mechanism.quantities import Vector3
+from sim_core.mechanism.rolling import SlipOutput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +174,7 @@ Output = (
     | JointOutput
     | DeflectionOutput
     | ContactForceOutput
+    | SlipOutput
     | AccelerometerOutput
     | GyroscopeOutput
     | ForceTorqueOutput
@@ -186,4 +188,6 @@ def names_of(output: Output) -> tuple[str, ...]:
         return tuple(f"{output.name}_{prefix}{axis}" for axis in output.axes)
     if isinstance(output, AccelerometerOutput | GyroscopeOutput | ForceTorqueOutput):
         return tuple(readings_of(output))
+    if isinstance(output, SlipOutput):
+        return f"{output.name}_along", f"{output.name}_across"
     return (output.name,)

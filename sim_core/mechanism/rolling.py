@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from sim_core import spatial
 from sim_core.mechanism.constraint_base import ConstraintBase, Expression, Frames
+from sim_core.mechanism.frozen import Frozen
 from sim_core.mechanism.joints import GROUND, ORIGIN, Z
-from sim_core.mechanism.quantities import NotNegative, Vector3
+from sim_core.mechanism.quantities import CapturedParameter, NotNegative, Number, Positive, Vector3
 from sim_core.spatial import perpendicular_axes
 
 FLAT = 1e-6  # sine of the angle between axle and normal, below which a wheel lies flat
@@ -46,6 +47,11 @@ class OnPlane(ConstraintBase):
     def connected(self) -> tuple[str, str]:
         """The wheel's body and the body of the plane."""
         return self.body, self.other
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """The fields that say which point touches which plane."""
+        return self.body, self.center, self.radius, self.axis, self.other, self.other_point, self.normal
 
     def axes(self, frames: Frames) -> tuple[Expression, Expression, Expression]:
         """World unit vectors: the direction in which the wheel rolls, along the axle in the plane, and the normal.
@@ -95,11 +101,22 @@ class Rolling(OnPlane):
     of the axis of the roller on the plane. A skate is the case radius 0 and rollers pi/2: its point does not move along
     `axis`. A Touching with the same fields keeps the wheel on the plane, unless joints do.
 
-    rollers  angle of the axes of the rollers from t, rad: 0 for an omni wheel, +-pi/4 for a mecanum wheel; None for a
-             wheel without rollers
+    With `friction`, the wheel slips: the constraint holds while the force along the plane is at most friction times the
+    load. An event releases it when the force becomes larger; then the force is friction times the load, against the
+    slip. Another event engages it again when the slip has come to zero. A start with slip is a start in which the wheel
+    slips. Events take effect at the end of a time step.
+
+    rollers    angle of the axes of the rollers from t, rad: 0 for an omni wheel, +-pi/4 for a mecanum wheel; None for a
+               wheel without rollers
+    friction   friction coefficient between wheel and plane; None: the wheel never slips
+    load       normal force on the wheel, N; None: that of the Touching with the same fields
+    slip_angle  angle, rad, of the slip from t towards s at the last event; `with_slip` adds it
     """
 
     rollers: float | None = None
+    friction: Annotated[Number, Positive()] | None = None
+    load: Annotated[Number, Positive("N")] | None = None
+    slip_angle: CapturedParameter | None = None
 
     @property
     def is_nonholonomic(self) -> bool:
@@ -114,13 +131,17 @@ class Rolling(OnPlane):
         return [(c if abs(c) > ROUNDING else 0.0) * along + s * across]
 
     def rows(self, frames: Frames, symbols: Any) -> Expression:
+        slip = self.slip(frames, symbols)
+        return spatial.column([spatial.dot(direction, slip) for direction in self.directions(frames)])
+
+    def slip(self, frames: Frames, symbols: Any) -> Expression:
+        """World velocity (3,) of the lowest point of the wheel relative to the plane, m/s."""
         import casadi as ca  # only derivations need it
 
         wheel, plane = frames[self.body], frames[self.other]
         center, arm, origin = wheel.point(self.center), self.arm(frames), plane.p
         slip = ca.jtimes(center - origin, symbols.q, symbols.v) + spatial.cross(wheel.w_W, arm)
-        slip -= spatial.cross(plane.w_W, center + arm - origin)
-        return spatial.column([spatial.dot(direction, slip) for direction in self.directions(frames)])
+        return slip - spatial.cross(plane.w_W, center + arm - origin)
 
     def displaced(self, frames: Frames, moved: Frames) -> Expression:
         """Slip, m, along each of the `directions`, of small displacements of the bodies from `frames` to `moved`."""
@@ -130,6 +151,26 @@ class Rolling(OnPlane):
             here, there = frames[name], moved[name]
             ends.append(there.p + there.R @ (here.R.T @ (contact - here.p)))
         return spatial.column([spatial.dot(direction, ends[0] - ends[1]) for direction in self.directions(frames)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlipOutput(Frozen):
+    """Outputs `name`_along, `name`_across: velocity of the lowest point of a wheel relative to the plane, m/s.
+
+    The first is along the direction in which the wheel rolls, the second along its axle. A wheel with rollers moves
+    freely across the axes of the rollers without slip.
+
+    constraint  name of a Rolling
+    """
+
+    name: str
+    constraint: str
+
+
+def touching_of(wheel: OnPlane, constraints: Iterable[object]) -> Touching | None:
+    """The Touching with the same fields as `wheel`, or None."""
+    same = [each for each in constraints if isinstance(each, Touching) and each.place == wheel.place]
+    return same[0] if same else None
 
 
 @dataclass(frozen=True)

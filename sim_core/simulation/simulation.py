@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sim_core.arguments import as_count, as_number, as_state
-from sim_core.assembly import checked_start
+from sim_core.assembly import checked_start, with_slipping_wheels
 from sim_core.errors import InvalidRequest, StabilityWarning, StartWarning
 from sim_core.events.step import GuardsRepeat, StepEvents
 from sim_core.events.switching import Switching
@@ -255,7 +255,9 @@ class Simulation(Readout):
             BoundKernel(system_rebases, [w.t, w.q, w.v, w.u, w.p], [w.q, w.v, w.p])()
         self._tick = 0
         self._switching.enter(mechanism.start_constraint_mode)
-        self._checks.thresholds.select(mechanism.start_constraint_mode)
+        w.p[:] = with_slipping_wheels(self.system, w.q, w.v, w.p)
+        self._switching.name_mode()
+        self._checks.thresholds.select(self._switching.constraint_mode)
         self._transitions = []
         self._refresh()
         self.energy_ledger.begin()

@@ -34,6 +34,7 @@ from sim_core.mechanism.outputs import (
     names_of,
     readings_of,
 )
+from sim_core.mechanism.rolling import SlipOutput
 from sim_core.spatial import quaternions_from_rotations
 
 UNITS: dict[type, str] = {
@@ -44,6 +45,7 @@ UNITS: dict[type, str] = {
     HoldingOutput: "1",
     DeflectionOutput: "m",
     ContactForceOutput: "N",
+    SlipOutput: "m/s",
 }
 CLAMP = (0.012, 0.02, 0.04)  # size of the block at a clamped end, as shares of the beam's length
 FOOT = 0.025  # size of the triangle under a pinned end, as share of the beam's length

@@ -8,6 +8,7 @@ from sim_core.derivation.derivatives.roots import with_finite_slopes
 from sim_core.derivation.equations import derive
 from sim_core.errors import InvalidRequest
 from sim_core.kernels.program import LIFTED, LIFTED_VALUES
+from sim_core.mechanism.constraints import Rolling
 from sim_core.mechanism.description import Mechanism
 
 ARGUMENTS = ("t", "q", "v", "u", "p")
@@ -30,6 +31,11 @@ def derive_functions(mechanism: Mechanism) -> dict[str, ca.Function]:
         raise InvalidRequest(
             f"robot {mechanism.name!r}: the forces of {', '.join(map(repr, derivation.tables))} come from a table, "
             "which has no derivative; linearize the robot without this contact"
+        )
+    if slipping := [c.name for c in mechanism.constraints if isinstance(c, Rolling) and c.friction is not None]:
+        raise InvalidRequest(
+            f"robot {mechanism.name!r}: M a + J' lam = f has no term for the friction of the slipping wheels "
+            f"{', '.join(map(repr, slipping))}; use the robot without `friction` of its wheels"
         )
     first = mechanism.constraint_modes[0].name
     symbols = _symbols(derivation.functions[f"{first}.terms"])

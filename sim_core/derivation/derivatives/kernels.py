@@ -81,6 +81,11 @@ def _differentiable(mechanism: Mechanism) -> Equations:
             f"robot {mechanism.name!r}: the forces of {', '.join(map(repr, equations.symbols.contacts))} come from a "
             "table, which has no derivative; linearize the robot without this contact"
         )
+    if equations.solution.slips:
+        raise InvalidRequest(
+            f"robot {mechanism.name!r}: {', '.join(map(repr, equations.solution.slips))} may slip, and friction at a "
+            "slipping wheel has no derivative here; linearize the robot without `friction` of its wheels"
+        )
     return equations
 
 

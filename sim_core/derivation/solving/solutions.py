@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import casadi as ca
@@ -12,6 +12,7 @@ import numpy as np
 
 from sim_core.derivation import beams
 from sim_core.derivation.constraints import Rows, all_constraints, rows_for
+from sim_core.derivation.forces.slip import Slip, Solve, slips_of, with_friction
 from sim_core.derivation.making import dense_function
 from sim_core.derivation.solving.augmented import factorize_augmented
 from sim_core.derivation.solving.constrained import NOTHING, Regularization, diagonal_of_S, factorize_constrained
@@ -60,6 +61,9 @@ class Solution:
     inertial    function (a, applied forces) that returns M a - f, as an expression of all coordinates
     multiplier  function that returns the multiplier, without stabilization, of the first row of the constraint with a
                 given name
+    slips       {name: Slip} of the wheels with friction
+    solve       function (r1, r2) that returns the accelerations and multipliers under the forces r1, beside which the
+                friction of slipping wheels acts
     relaxed     function of two weights w_v, w_q that returns the matrix W = w_v D0 + w_q K0, and the factorization with
                 M + W in place of M. D0 is the damping matrix and K0 the stiffness matrix of the beams. None without
                 beams
@@ -75,6 +79,8 @@ class Solution:
     rewrite: Callable[[ca.SX], ca.SX]
     inertial: Callable[[ca.SX, ca.SX], ca.SX]
     multiplier: Callable[[str], ca.SX]
+    solve: Solve
+    slips: Mapping[str, Slip] = field(default_factory=dict)
     relaxed: Callable[[ca.SX], tuple[ca.SX, KktFactor]] | None = None
 
 
@@ -105,6 +111,8 @@ def _constrained(
         W = beams.weighted_linear_part(mechanism, symbols, weights, motion.M.shape[0])
         return W, factorized(motion.M + W, rows.J, regularization, rows.idle)
 
+    slips = slips_of(mechanism, motion.frames, symbols, rows)
+    solve = with_friction(factor.solve, slips)
     return Solution(
         symbols,
         motion.coordinate_names,
@@ -115,7 +123,9 @@ def _constrained(
         factorize_constrained(ca.SX.eye(motion.M.shape[0]), rows.J, least, rows.idle),
         lambda expression: expression,
         lambda a, applied: motion.inertial(a) - applied,
-        lambda name: factor.solve(f, rows.gamma)[1][rows.names.index(name)],
+        lambda name: solve(f, rows.gamma)[1][rows.names.index(name)],
+        solve,
+        slips,
         relaxed if mechanism.beams else None,
     )
 
@@ -286,7 +296,8 @@ def _partitioned(mechanism: Mechanism, motion: Motion, f: ca.SX, symbols: Symbol
         made.rewrite,
         lambda a, applied: made.times(a) - made.f,
         lambda name: made.lam,
-        relaxed,
+        made.factor.solve,
+        relaxed=relaxed,
     )
 
 

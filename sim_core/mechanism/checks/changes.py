@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.checks.outputs import check_at_points
-from sim_core.mechanism.constraints import Constraint
+from sim_core.mechanism.constraints import Constraint, Rolling
 from sim_core.mechanism.description import GROUND, Mechanism
 from sim_core.mechanism.guards import (
     SWITCHING_FIELDS,
@@ -15,6 +15,7 @@ from sim_core.mechanism.guards import (
     Condition,
     Crossing,
     Guard,
+    OfSlip,
     Pushed,
     Sinking,
     Window,
@@ -90,10 +91,10 @@ def _check_switches(guard: Crossing | Guard, constraints: Collection[str], where
             f"{where} has the target {guard.target!r} but no source; set the field 'source' to the constraint mode in "
             "which the guard is active"
         )
-    if not guard.target and not (engages or releases):
+    if not guard.target and not (engages or releases or guard.captures):
         raise InvalidMechanism(
-            f"{where} changes nothing; give a source and a target, or names of constraints in the field 'engages' or "
-            "'releases'"
+            f"{where} changes nothing; give a source and a target, or names of constraints in the field 'engages', "
+            "'releases' or 'captures'"
         )
     for one, other, words in (
         (engages, releases, "engages and releases"),
@@ -104,7 +105,7 @@ def _check_switches(guard: Crossing | Guard, constraints: Collection[str], where
                 f"{where} {words} constraint {_listed(one & other)}, which is a contradiction; remove this name from "
                 "one of the two fields"
             )
-    if not guard.target and engages <= requires and releases <= excludes:
+    if not guard.target and (engages or releases) and engages <= requires and releases <= excludes:
         raise InvalidMechanism(
             f"{where} can never change anything: its fields 'requires' and 'excludes' demand that "
             f"{_listed(engages | releases)} already be on or off as the guard would switch them; change 'requires' or "
@@ -154,5 +155,8 @@ def _check_condition(mechanism: Mechanism, known: Mapping[str, Constraint], cond
         if not condition.constraints:
             raise InvalidMechanism(f"{where}: the guard's condition Pushed names no constraint; name at least one")
         check_at_points(known, condition.constraints, where)
+    elif isinstance(condition, OfSlip):
+        wheels = [each.name for each in known.values() if isinstance(each, Rolling) and each.friction is not None]
+        _require(where, "wheel with friction", [condition.constraint], wheels)
     elif isinstance(condition, Beyond):
         _require(where, "body", [condition.body] if condition.body != GROUND else [], mechanism.body_names)

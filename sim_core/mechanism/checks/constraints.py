@@ -6,7 +6,8 @@ from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.constraints import JointRelation, PrescribedMotion, Rolling, SpinRelation
 from sim_core.mechanism.custom_forces import explained, has_nan
 from sim_core.mechanism.description import GROUND, Mechanism
-from sim_core.mechanism.rolling import OnPlane
+from sim_core.mechanism.quantities import value_of
+from sim_core.mechanism.rolling import OnPlane, touching_of
 
 
 def check_constraints(mechanism: Mechanism, owner: str) -> None:
@@ -20,10 +21,10 @@ def check_constraints(mechanism: Mechanism, owner: str) -> None:
         elif isinstance(constraint, SpinRelation) and not constraint.terms:
             raise InvalidMechanism(f"{where} has no terms; give at least one")
         elif isinstance(constraint, OnPlane):
-            _check_wheel(constraint, where)
+            _check_wheel(constraint, mechanism, where)
 
 
-def _check_wheel(wheel: OnPlane, where: str) -> None:
+def _check_wheel(wheel: OnPlane, mechanism: Mechanism, where: str) -> None:
     if wheel.body in (wheel.other, GROUND):
         raise InvalidMechanism(
             f"{where}: the wheel is on body {wheel.body!r} and the plane on {wheel.other!r}; the wheel needs a body of "
@@ -34,6 +35,15 @@ def _check_wheel(wheel: OnPlane, where: str) -> None:
             f"{where}: rollers is {wheel.rollers:g} rad, but the constraint has no axis, as for a sphere; give the "
             "wheel's axis, or rollers=None"
         )
+    if not isinstance(wheel, Rolling) or wheel.friction is None:
+        return
+    if wheel.load is None and touching_of(wheel, mechanism.constraints) is None:
+        raise InvalidMechanism(
+            f"{where}: friction is {value_of(wheel.friction):g}, but the wheel's load is unknown; add a Touching with "
+            "the same body, center, radius, axis, other, other_point and normal, or give `load`"
+        )
+    if mechanism.beams:
+        raise InvalidMechanism(f"{where}: a wheel with friction cannot slip in a mechanism with beams; leave it out")
 
 
 def _check_relation(relation: JointRelation, mechanism: Mechanism, where: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.beams import ContactForceOutput, DeflectionOutput
 from sim_core.mechanism.checks.types import refuse
-from sim_core.mechanism.constraints import BeamContact, Constraint, JointRelation, PrescribedMotion, Touching
+from sim_core.mechanism.constraints import BeamContact, Constraint, JointRelation, PrescribedMotion, Rolling, Touching
 from sim_core.mechanism.description import Joint, Mechanism, SpinRelation
 from sim_core.mechanism.inertias import carried_by
 from sim_core.mechanism.outputs import (
@@ -19,11 +19,13 @@ from sim_core.mechanism.outputs import (
     SurfaceForceOutput,
     names_of,
 )
+from sim_core.mechanism.rolling import SlipOutput
 
 
 def check_outputs(mechanism: Mechanism, owner: str) -> None:
     """Raise InvalidMechanism, or UnknownName for an unknown name, for the first output that cannot be computed."""
     touching = [c.name for c in mechanism.constraints if isinstance(c, BeamContact | Touching)]
+    rolling = [c.name for c in mechanism.constraints if isinstance(c, Rolling)]
     related = [c.name for c in mechanism.constraints if isinstance(c, JointRelation | PrescribedMotion)]
     beams = {beam.name: beam for beam in mechanism.beams}
     acting = [c for c in mechanism.constraints if isinstance(c, SpinRelation | BeamContact)]
@@ -36,6 +38,7 @@ def check_outputs(mechanism: Mechanism, owner: str) -> None:
         HoldingOutput: ("constraint", "constraint", dict.fromkeys(mechanism.switchable)),
         SurfaceForceOutput: ("contact", "contact", {contact.name: contact for contact in mechanism.contacts}),
         ContactForceOutput: ("contact", "contact", dict.fromkeys(touching)),
+        SlipOutput: ("constraint", "wheel that rolls", dict.fromkeys(rolling)),
         DeflectionOutput: ("beam", "beam", beams),
     }
     for output in mechanism.outputs:
