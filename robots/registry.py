@@ -27,6 +27,7 @@ from robots.benchmarks import (
     gear_train,
     iftomm,
     lipinski,
+    rolling,
     rotary_pendulum,
     schiehlen,
     squeezer,
@@ -38,6 +39,7 @@ from robots.corrections import read_corrections, with_corrections
 from robots.gibbon import mechanism as gibbon
 from robots.locking import positions_of, with_locked_joints
 from robots.parameters import ParameterInfo
+from robots.wheeled import differential_drive
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Mechanism
 from sim_core.mechanism.validation import validate
@@ -56,8 +58,10 @@ BUILTIN: dict[str, Builder] = {
     "arm_2dof": chain.arm_2dof,
     "arm_4dof": chain.arm_4dof,
     "arm_6dof": chain.arm_6dof,
+    "chaplygin_sleigh": rolling.chaplygin_sleigh,
     "charmie": charmie.charmie,
     "crank_slider": crank_slider.crank_slider,
+    "differential_drive": differential_drive.differential_drive,
     "double_pendulum": schiehlen.double_pendulum,
     "epicyclic_gear_train": gear_train.epicyclic_gear_train,
     "equal_crank_slider": crank_slider.equal_crank_slider,
@@ -66,9 +70,11 @@ BUILTIN: dict[str, Builder] = {
     "lipinski_pendulum": lipinski.lipinski_pendulum,
     "parallelogram_four_bar": four_bar.parallelogram_four_bar,
     "ricmonk": ricmonk.ricmonk,
+    "rolling_disk": rolling.rolling_disk,
     "rotary_pendulum": rotary_pendulum.rotary_pendulum,
     "simple_pendulum": iftomm.simple_pendulum,
     "single_pendulum": schiehlen.single_pendulum,
+    "snakeboard": rolling.snakeboard,
     "triple_pendulum": triple_pendulum.triple_pendulum,
 }
 

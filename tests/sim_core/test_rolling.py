@@ -10,11 +10,21 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
+from robots.benchmarks.rolling import (
+    AXLE,
+    REST,
+    ROTOR,
+    SPUN,
+    STIFFNESS,
+    TURNED,
+    chaplygin_sleigh,
+    rolling_disk,
+    snakeboard,
+)
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism import (
     Body,
     Joint,
-    JointSpring,
     Mechanism,
     PrescribedMotion,
     Rolling,
@@ -22,7 +32,6 @@ from sim_core.mechanism import (
     Y,
     with_reactions,
 )
-from sim_core.mechanism.beams import ContactForceOutput
 from sim_core.simulation import Simulation
 from sim_core.spatial import rotation_about, rotation_from_quaternion
 from sim_core.system import assemble
@@ -53,20 +62,9 @@ ACROSS, AXIAL = MASS * RADIUS**2 / 4, MASS * RADIUS**2 / 2
 
 def disk(lean: float, spin: tuple[float, float, float], height: float = 0.0, **changes: object) -> Mechanism:
     """A thin disk with the axle y, which leans about x and has the angular velocity `spin` in its own axes."""
-    quaternion = (math.cos(lean / 2), math.sin(lean / 2), 0.0, 0.0)
-    R = rotation_from_quaternion(np.array(quaternion))
-    up = RADIUS * R[:, 2]
-    rim = {"body": "disk", "axis": Y, "radius": RADIUS}
-    fields: dict[str, object] = {
-        "coordinates": "joint",
-        "bodies": (Body(name="disk", mass=MASS, inertia=(ACROSS, AXIAL, ACROSS, 0.0, 0.0, 0.0)),),
-        "joints": (Joint(name="base", kind="free", child="disk", quaternion=quaternion),),
-        "constraints": (Touching(name="floor", **rim), Rolling(name="rim", **rim)),
-        "outputs": (ContactForceOutput(name="load", contact="floor"),),
-        "initial_q": (*(up + height * UP), 0.0, 0.0, 0.0),
-        "initial_v": (*np.cross(R @ spin, up), *spin),
-    }
-    return Mechanism(name="disk", **fields | changes)  # type: ignore[arg-type]
+    made = rolling_disk(RADIUS, MASS, math.degrees(lean), spin[1], spin[2], spin[0])
+    x, y, z, *rest = made.initial_q
+    return dataclasses.replace(made, **{"initial_q": (x, y, z + height, *rest), **changes})  # type: ignore[arg-type]
 
 
 def disk_rates(_: float, state: np.ndarray) -> np.ndarray:
@@ -155,16 +153,8 @@ def test_a_disk_keeps_its_energy_and_does_not_slip_for_a_minute() -> None:
 
 
 def test_chaplygins_sleigh_turns_as_its_two_equations_say() -> None:
-    mass, inertia, ahead = 1.3, 0.2, 0.25
-    sleigh = Mechanism(
-        name="sleigh",
-        coordinates="joint",
-        bodies=(Body(name="sleigh", mass=mass, inertia=(0.1, 0.1, inertia, 0, 0, 0), center_of_mass=(ahead, 0, 0)),),
-        joints=(Joint(name="base", kind="planar", child="sleigh"),),
-        constraints=(Rolling(name="blade", body="sleigh", axis=Y, rollers=math.pi / 2),),
-        initial_q=(0.0, 0.0, 0.0),
-        initial_v=(-0.5, 0.0, 1.5),
-    )
+    sleigh = chaplygin_sleigh()
+    mass, inertia, ahead = (sleigh.parameters[name] for name in ("mass", "inertia", "ahead"))
 
     def rates(_: float, state: np.ndarray) -> np.ndarray:
         _, _, theta, u, w = state
@@ -179,31 +169,7 @@ def test_chaplygins_sleigh_turns_as_its_two_equations_say() -> None:
 
 # -- snakeboard -------------------------------------------------------------------------------------------------------
 
-BOARD, ROTOR, AXLE = (2.0, 0.1, 0.25), (0.3, 0.06), (0.1, 0.004)  # mass and inertia; the board's half length too
-REST, STIFFNESS = (0.0, 0.5, -0.45), (0.5, 0.08, 0.1)  # of the springs of rotor, front and rear axle
-TURNED, SPUN = (0.8, 0.1, -0.2), (0.0, 0.3, 0.1)
-
-
-def snakeboard() -> Mechanism:
-    half = BOARD[2]
-    parts = {"rotor": (ROTOR, 0.0), "front": (AXLE, half), "rear": (AXLE, -half)}
-    bodies = [Body(name="board", mass=BOARD[0], inertia=(0.1, 0.1, BOARD[1], 0, 0, 0))]
-    joints = [Joint(name="base", kind="planar", child="board")]
-    for (name, ((mass, inertia), at)), rest, k in zip(parts.items(), REST, STIFFNESS, strict=True):
-        bodies.append(Body(name=name, mass=mass, inertia=(inertia, inertia, inertia, 0, 0, 0)))
-        spring = JointSpring(stiffness=k, rest=rest)
-        joints.append(Joint(name=name, parent="board", child=name, parent_point=(at, 0.0, 0.0), spring=spring))
-    blades = [Rolling(name=f"{end}_wheels", body=end, axis=Y, rollers=math.pi / 2) for end in ("front", "rear")]
-    push = snakeboard_push(np.array(TURNED[1:]))
-    return Mechanism(
-        name="snakeboard",
-        coordinates="joint",
-        bodies=tuple(bodies),
-        joints=tuple(joints),
-        constraints=tuple(blades),
-        initial_q=(0.0, 0.0, 0.0, *TURNED),
-        initial_v=(*(0.4 * push), *SPUN),
-    )
+BOARD = (2.0, 0.1, 0.25)  # mass, inertia and half length of the board
 
 
 def snakeboard_push(phi: np.ndarray) -> np.ndarray:
@@ -233,6 +199,10 @@ def snakeboard_rates(_: float, state: np.ndarray) -> np.ndarray:
     change[:3, 0] = turned @ (push_rate + v[2] * np.cross(UP, push))
     f = np.concatenate([np.zeros(3), -np.array(STIFFNESS) * (q[3:] - REST)])
     return np.concatenate([v, np.linalg.solve(S.T @ M @ S, S.T @ (f - M @ change @ z))])
+
+
+def test_a_snakeboard_starts_without_slip() -> None:
+    np.testing.assert_allclose(snakeboard().initial_v[:3], 0.4 * snakeboard_push(np.array(TURNED[1:])), atol=1e-15)
 
 
 def test_a_snakeboard_moves_as_the_projected_equations_say() -> None:
