@@ -21,6 +21,7 @@ CONTACTS = ParameterInfo(
     "what the collision shapes touch: nothing, the ground z = 0, or also one another (spheres and capsules); auto: the "
     "ground if base is free, else nothing"
 )
+HULL_POINTS = ParameterInfo("largest number of points of a mesh's convex hull")
 SERVOS = ParameterInfo("servos of actuators that have none in the file: none, or stiff ones sized for the masses")
 
 
@@ -47,7 +48,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         servos: Annotated[Literal["none", "stiff"], SERVOS] = "none",
         contacts: Annotated[Literal["auto", "none", "ground", "all"], CONTACTS] = "auto",
         mu: Annotated[float, ParameterInfo("friction coefficient of the contacts")] = 0.8,
-        hull_points: Annotated[int, ParameterInfo("largest number of points of a mesh's convex hull")] = 16,
+        hull_points: Annotated[int, HULL_POINTS] = 16,
         start: Annotated[
             str,
             ParameterInfo("positions at the start, as JOINT=NUMBER; * in a name stands for anything", none="near 0"),
@@ -90,6 +91,7 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         meshes: Annotated[Literal["drawn", "boxes"], MESHES] = "drawn",
         servos: Annotated[Literal["none", "stiff"], SERVOS] = "none",
         repair: Annotated[str, REPAIR] = "",
+        hull_points: Annotated[int, HULL_POINTS] = 16,
     ) -> Mechanism:
         """Build a robot from an MJCF file."""
         # for robots of this format alone
@@ -101,7 +103,8 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         require_choice(str(path), "limits", limits, ("compliant", "none"))
         require_choice(str(path), "meshes", meshes, ("drawn", "boxes"))
         require_choice(str(path), "servos", servos, ("none", "stiff"))
-        mechanism = read_mjcf(path, owner, friction, ignore, keyframe, contacts, limits, meshes, repair)
+        require_whole(str(path), 4, hull_points=hull_points)
+        mechanism = read_mjcf(path, owner, friction, ignore, keyframe, contacts, limits, meshes, repair, hull_points)
         return with_servos(mechanism) if servos == "stiff" else mechanism
 
     root = read_xml(path, owner)

@@ -63,11 +63,7 @@ def with_contacts(
     made = _with_ground(found, welds, bodies, friction)
     if contacts == "all":
         made += _with_one_another(mechanism, found, welds, bodies, friction, notes)
-    if len(made) > MOST:
-        raise InvalidRequest(
-            f"robot {mechanism.name!r}: its collision shapes have {len(made)} points of contact; at most {MOST} are "
-            "supported; give its links simpler shapes, lower hull_points, or pass contacts=none"
-        )
+    check_count(mechanism, len(made), "none")
     if not made:
         return mechanism
     feet = _feet(mechanism, found)
@@ -85,6 +81,18 @@ def with_contacts(
     states = sum(len(contact.bristles) for contact in sticking)
     q, v = ((*each, *[0.0] * states) for each in (mechanism.initial_q, mechanism.initial_v))
     return replace(mechanism, contacts=tuple(sticking), initial_q=_standing(mechanism, q, made, bodies), initial_v=v)
+
+
+def check_count(mechanism: Mechanism, count: int, without: str) -> None:
+    """Raise InvalidRequest for more than MOST contacts.
+
+    without  value of the parameter `contacts` for none
+    """
+    if count > MOST:
+        raise InvalidRequest(
+            f"robot {mechanism.name!r}: its shapes have {count} points of contact; at most {MOST} are supported; give "
+            f"its links simpler shapes, lower hull_points, or pass contacts={without}"
+        )
 
 
 def _joint_count(mechanism: Mechanism) -> int:

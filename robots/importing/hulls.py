@@ -20,6 +20,7 @@ from robots.importing.xml_reader import Element
 
 THIN = 1e-6  # share of the cube of its extent that the volume of a hull must exceed
 DIGITS = 9  # of coordinates in m
+BOUNDED = "the hull of its mesh touches with {} of its corners; hull_points=N takes N"
 
 
 class Hulls:
@@ -54,17 +55,20 @@ class Hulls:
                 "contacts=none"
             )
         if len(corners) > self._most:
-            self._notes.add(
-                mesh, f"the hull of its mesh touches with {self._most} of its corners; hull_points=N takes N"
-            )
+            self._notes.add(mesh, BOUNDED.format(self._most))
         scale = np.array(mesh.numbers("scale", 3, (1.0, 1.0, 1.0)))
         return np.round(farthest(corners * scale, self._most), DIGITS)
 
 
 @functools.lru_cache(maxsize=256)
 def _hull(path: Path, modified_ns: int) -> tuple[Array, float]:
-    """(corners (n, 3) of the convex hull of a mesh file, its volume divided by the cube of its extent)."""
-    vertices = np.unique(np.round(all_triangles(path)[0], DIGITS), axis=0)
+    """`corners_of` a mesh file."""
+    return corners_of(all_triangles(path)[0])
+
+
+def corners_of(points: Array) -> tuple[Array, float]:
+    """(corners (n, 3) of the convex hull of points (n, 3), m, its volume divided by the cube of its extent)."""
+    vertices = np.unique(np.round(points, DIGITS), axis=0)
     extent = float(np.ptp(vertices, axis=0).max())
     try:
         hull = ConvexHull(vertices)

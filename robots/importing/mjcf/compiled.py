@@ -59,7 +59,7 @@ class Compiled:
     repairs  names from `repairs.REPAIRS`
     """
 
-    def __init__(self, path: Path, owner: str, repairs: frozenset[str], unlimited: bool, drawn: bool) -> None:
+    def __init__(self, path: Path, owner: str, repairs: frozenset[str], unlimited: bool, used: bool) -> None:
         self.owner, self.notes, self.errors, self.repairs = owner, Notes(owner), Errors(owner), repairs
         self.root = read_document(path, owner)
         with warnings.catch_warnings():
@@ -70,7 +70,7 @@ class Compiled:
                 self._spec = self._parsed(path)
                 self._strip(unlimited)
                 self._repair()
-                self._leave_out_meshes(path.parent, drawn)
+                self._leave_out_meshes(path.parent, used)
                 self.errors.check()
                 self.model = self._compiled(path.parent)
             finally:
@@ -170,15 +170,15 @@ class Compiled:
             with self.errors.collected():
                 element.fail(f"inertia has principal moments {printed}; {what}; pass repair=inertia")
 
-    def _leave_out_meshes(self, folder: Path, drawn: bool) -> None:
-        """Leave out geoms of meshes that are not drawn and do not change the motion."""
+    def _leave_out_meshes(self, folder: Path, used: bool) -> None:
+        """Leave out geoms of meshes that are neither drawn nor touch, and do not change the inertias."""
         for mesh in self._spec.meshes:
             path = self._path_of(mesh, folder)
             if mesh.file and os.path.exists(path) and not (os.path.isfile(path) and _is_small(path)):
                 self._element_of("mesh", mesh).fail(
                     f"{mesh.file} is no file of at most {LARGEST_BYTES} bytes; shorten it, or remove the mesh"
                 )
-            if not drawn and not any(self._needs(geom) for geom in self._geoms_of(mesh)):
+            if not used and not any(self._needs(geom) for geom in self._geoms_of(mesh)):
                 self._remove(mesh)
 
     def _compiled(self, folder: Path) -> Any:

@@ -2,9 +2,9 @@
 
 The pairs of geoms that can touch follow from MuJoCo's rules. contype and conaffinity select pairs. Two geoms on one
 body do not touch, nor do two geoms on a body and its parent, unless the parent is the world. <exclude> removes the
-pairs of two bodies, <pair> adds a pair. These contacts are supported: spheres, capsules (by their ends) and boxes (by
-their corners) with planes, and spheres with spheres, capsules and boxes. A warning lists the line numbers of all other
-pairs.
+pairs of two bodies, <pair> adds a pair. These contacts are supported: spheres, capsules (by their ends), boxes (by
+their corners) and meshes (by corners of their convex hulls) with planes, and spheres with spheres, capsules and boxes.
+A warning lists the line numbers of all other pairs.
 
 MuJoCo models a contact as a constraint that solref and solimp soften. Here a contact is a force with linear stiffness
 and with dissipation. Where the contacts of a body bear together the weight of its mass in MuJoCo (see
@@ -24,10 +24,12 @@ from typing import Any
 
 import numpy as np
 
+from robots.importing.feet import check_count
+from robots.importing.hulls import BOUNDED, THIN, corners_of, farthest
 from robots.importing.mjcf.compiled import Compiled, rotation
 from robots.importing.mjcf.geoms import KINDS, quaternion_of
 from robots.importing.mjcf.softness import EARTH, PARAMETERS, PREFIX, SOLREF, Softness, depth_at_rest
-from robots.importing.rotations import vector
+from robots.importing.rotations import Array, vector
 from robots.importing.xml_reader import Element
 from sim_core.mechanism import Mechanism, SphereContact, box_contacts, capsule_contacts
 from sim_core.mechanism.quantities import value_of
@@ -41,10 +43,12 @@ ROUND = ("sphere", "capsule", "box")
 class Contacts:
     """Reads the contacts of an MJCF file, and adds them to a mechanism.
 
-    grounded  whether contacts between moving bodies are left out, with a note, so that bodies touch only the ground
+    grounded     whether contacts between moving bodies are left out, with a note, so that bodies touch only the ground
+    hull_points  largest number of points of the hull of one mesh
     """
 
-    def __init__(self, compiled: Compiled, grounded: bool = False) -> None:
+    def __init__(self, compiled: Compiled, grounded: bool, hull_points: int) -> None:
+        self._hull_points, self._hulls = hull_points, dict[int, Array]()
         self._of, self._model, self._grounded = compiled, compiled.model, grounded
         self._given = {
             element.attributes["name"].removeprefix(PREFIX): replace(
@@ -77,6 +81,7 @@ class Contacts:
                 self._of.notes.add(element, "the contact is not read, because no <pair> has its name")
         if not found:
             return mechanism
+        check_count(mechanism, len(found), "ignore")
         gravity = float(np.linalg.norm(mechanism.gravity)) or EARTH
         step = 0.0 if self._of.is_disabled("refsafe") else float(self._model.opt.timestep)
         masses, contacts = self._masses(found, mechanism), []
@@ -151,7 +156,7 @@ class Contacts:
             first, other = (a, b) if kinds[a] == "sphere" else (b, a)
         element = self._of.element("geom", b) if pair < 0 else self._of.element("pair", pair)
         one, two = kinds[first], kinds[other]
-        if one not in ROUND or (two != "plane" and one != "sphere") or two not in ("plane", *ROUND):
+        if (one not in (*ROUND, "mesh") or two not in ("plane", *ROUND)) or (two != "plane" and one != "sphere"):
             these, those = (f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" for kind in (one, two))
             self._note(element, f"contacts of {these} with {those} are not read: the two do not touch")
             return []
@@ -276,4 +281,24 @@ class Contacts:
             half = vector(size[1] * rotation(self._model.geom_quat[geom])[:, 2])
             return [*capsule_contacts(name, half_axis=half, radius=float(size[0]), center=center, **common)]
         quaternion = quaternion_of(self._model.geom_quat[geom])
+        if kind == "mesh":
+            points = self._model.geom_pos[geom] + self._hull(geom) @ rotation(self._model.geom_quat[geom]).T
+            return [SphereContact(name=f"{name}.{k}", center=vector(p), **common) for k, p in enumerate(points)]
         return [*box_contacts(name, half_sizes=vector(size), center=center, quaternion=quaternion, **common)]
+
+    def _hull(self, geom: int) -> Array:
+        """Points (n, 3) of the convex hull of a geom's mesh, in the axes of the geom, m.
+
+        Raises ElementError for a hull without volume.
+        """
+        mesh, m = int(self._model.geom_dataid[geom]), self._model
+        if mesh not in self._hulls:
+            first, count = int(m.mesh_vertadr[mesh]), int(m.mesh_vertnum[mesh])
+            corners, flatness = corners_of(np.array(m.mesh_vert[first : first + count], dtype=float))
+            element = self._of.element("geom", geom)
+            if flatness <= THIN:
+                element.fail("the convex hull of its mesh has no volume; use a box, or pass contacts=ignore")
+            if len(corners) > self._hull_points:
+                self._note(element, BOUNDED.format(self._hull_points))
+            self._hulls[mesh] = farthest(corners, self._hull_points)
+        return self._hulls[mesh]

@@ -61,6 +61,7 @@ def read_mjcf(
     limits: Limits = "compliant",
     meshes: Drawing = "drawn",
     repair: str = "",
+    hull_points: int = 16,
 ) -> Mechanism:
     """The mechanism of an MJCF file, in joint coordinates, at the file's positions or at a keyframe.
 
@@ -76,13 +77,15 @@ def read_mjcf(
     limits    "compliant": compliant stops at the limits of joints and tendons, see robots.stops; "none": no stops
     meshes    "drawn": meshes are read for drawings; "boxes": meshes are left out of drawings
     repair    names from `repairs.REPAIRS`, as in URDF
+    hull_points  largest number of points with which a mesh touches planes
     Raises InvalidMechanism with a one-line message that names the line of the file; warns by DescriptionWarning.
     """
     ignored, repairs = frozenset(ignore.split()), repairs_of(path, repair)
-    compiled = Compiled(path, owner, repairs, limits == "none", meshes == "drawn")
+    used = meshes == "drawn" or contacts != "ignore"
+    compiled = Compiled(path, owner, repairs, limits == "none", used)
     for name in sorted(ignored - {*IGNORABLE}):
         compiled.fail(f"ignore contains {name!r}; it may contain {', '.join(IGNORABLE)}")
-    reader = Reader(compiled, friction, ignored, contacts, limits == "compliant", meshes == "drawn")
+    reader = Reader(compiled, friction, ignored, contacts, limits == "compliant", meshes == "drawn", hull_points)
     mechanism = reader.mechanism(path.stem, keyframe)
     mechanism = with_bristles(mechanism, owner) if friction == "bristles" else with_resolved_friction(mechanism, owner)
     return with_stops(mechanism) if limits == "compliant" else mechanism
@@ -91,7 +94,8 @@ def read_mjcf(
 class Reader:
     """Reads a compiled model; bodies and joints are in MuJoCo's order, parents first.
 
-    drawn  whether meshes are drawn
+    drawn        whether meshes are drawn
+    hull_points  largest number of points with which a mesh touches planes
     """
 
     def __init__(
@@ -102,9 +106,11 @@ class Reader:
         contacts: Contact,
         limited: bool,
         drawn: bool,
+        hull_points: int,
     ) -> None:
         self._of, self._model, self._friction, self._ignored = compiled, compiled.model, friction, ignored
         self._contacts, self._limited, self._drawn = contacts, limited, drawn
+        self._hull_points = hull_points
         self._bodies: list[Body] = []
         self._joints: list[Joint] = []
         self._forces: list[CustomForce] = []
@@ -157,7 +163,7 @@ class Reader:
         if "massless" in of.repairs:
             mechanism = with_smallest_masses(mechanism, self._elements, of.notes)
         if self._contacts != "ignore":
-            mechanism = Contacts(of, self._contacts == "ground").added_to(mechanism)
+            mechanism = Contacts(of, self._contacts == "ground", self._hull_points).added_to(mechanism)
         elif m.ngeom:
             of.notes.add(of.root, "contacts are left out, as contacts=ignore asks: geoms do not touch one another")
         of.errors.check()

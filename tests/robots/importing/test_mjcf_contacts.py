@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 import warnings
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from robots.export.inverse_weights import inverse_weights
 from sim_core.errors import DescriptionWarning, InvalidRequest, StepTooLargeWarning
 from sim_core.mechanism import dissipation_for
 from sim_core.simulation import Simulation
+from sim_core.spatial import rotation_about
 from sim_core.system import assemble
 
 pytestmark = pytest.mark.filterwarnings("ignore::sim_core.errors.DescriptionWarning")
@@ -244,3 +247,30 @@ def test_what_is_not_read_is_named_of_each_geom_on_a_line(write_mjcf: Callable[.
     file = write_mjcf(f'<worldbody><geom name="floor" type="plane" size="1 1 1"/>{ball}</worldbody>')
     with pytest.warns(DescriptionWarning, match="margin is not read: geoms touch where their surfaces meet"):
         build(file)
+
+
+CRATE = """<mujoco><asset><mesh name="crate" vertex="{}"/></asset><worldbody>
+<geom name="floor" type="plane" size="1 1 1"/>
+<body pos="0 0 1"><freejoint/><geom name="crate" type="mesh" mesh="crate" pos="0.1 0 0" euler="0 0 30"/></body>
+</worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize("meshes", ["drawn", "boxes"])
+def test_a_mesh_touches_planes_with_the_corners_of_its_hull(tmp_path: Path, meshes: str) -> None:
+    corners = np.array([*itertools.product((0.3, -0.3), (0.2, -0.2), (0.1, -0.1))])
+    inside = [[0.0, 0.0, 0.05], [0.1, 0.1, 0.0]]
+    file = written(tmp_path, CRATE.format(" ".join(f"{x:g}" for x in [*corners.ravel(), *np.ravel(inside)])))
+    robot = build(file, meshes=meshes)
+    turned = corners @ rotation_about((0.0, 0.0, 1.0), math.radians(30.0)).T + [0.1, 0.0, 0.0]
+    found = np.array([contact.center for contact in robot.contacts])
+    np.testing.assert_allclose(found[np.lexsort(found.round(6).T)], turned[np.lexsort(turned.round(6).T)], atol=1e-7)
+    assert {contact.radius for contact in robot.contacts} == {0.0}
+
+
+def test_the_hull_of_a_mesh_has_a_bounded_number_of_points_which_is_said(tmp_path: Path) -> None:
+    points = np.random.default_rng(1).normal(size=(200, 3))
+    points /= np.linalg.norm(points, axis=1)[:, None]
+    file = written(tmp_path, CRATE.format(" ".join(f"{x:g}" for x in points.ravel())))
+    with pytest.warns(DescriptionWarning, match=r"touches with 16 of its corners; hull_points=N takes N"):
+        assert len(build(file).contacts) == 16
+    assert len(build(file, hull_points=300).contacts) == 200
