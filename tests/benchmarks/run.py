@@ -39,6 +39,7 @@ BENCHMARKS = (
     "laws",
     "peaks",
     "quadruped",
+    "rolling",
     "environments",
     "lost_links",
     "stability",

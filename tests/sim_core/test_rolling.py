@@ -215,12 +215,16 @@ def test_a_snakeboard_moves_as_the_projected_equations_say() -> None:
 # -- ball on a turntable ----------------------------------------------------------------------------------------------
 
 
-def test_a_ball_on_a_turntable_goes_round_at_two_sevenths_of_its_rate() -> None:
-    radius, mass, rate, start, speed = 0.05, 0.2, 4.0, 0.3, np.array([0.1, 0.35, 0.0])
+BALL, TABLE, BEGIN, PUSH = 0.05, 4.0, 0.3, np.array([0.1, 0.35, 0.0])  # radius, rate, distance, velocity
+
+
+def turntable() -> Mechanism:
+    """A turntable that a motor turns, and a ball on it that rolls without slip."""
+    radius, mass, rate, start, speed = BALL, 0.2, TABLE, BEGIN, PUSH
     inertia = 0.4 * mass * radius**2
     at = {"body": "ball", "radius": radius, "other": "table"}
     spin = np.cross(UP, speed - rate * np.cross(UP, [start, 0.0, 0.0])) / radius
-    turntable = Mechanism(
+    return Mechanism(
         name="turntable",
         coordinates="joint",
         bodies=(
@@ -236,11 +240,14 @@ def test_a_ball_on_a_turntable_goes_round_at_two_sevenths_of_its_rate() -> None:
         initial_q=(0.0, start, 0.0, radius, 0.0, 0.0, 0.0),
         initial_v=(rate, *speed, *spin),
     )
-    simulation = advanced(turntable, 3.0)
-    slow = 2.0 / 7.0 * rate
+
+
+def test_a_ball_on_a_turntable_goes_round_at_two_sevenths_of_its_rate() -> None:
+    simulation, speed = advanced(turntable(), 3.0), PUSH
+    slow = 2.0 / 7.0 * TABLE
     c, s = math.cos(3.0 * slow), math.sin(3.0 * slow)
     expected = np.array([s * speed[0] - (1 - c) * speed[1], (1 - c) * speed[0] + s * speed[1], 0.0]) / slow
-    np.testing.assert_allclose(simulation.poses()[0][1], [expected[0] + start, expected[1], radius], atol=NEAR)
+    np.testing.assert_allclose(simulation.poses()[0][1], [expected[0] + BEGIN, expected[1], BALL], atol=NEAR)
     assert simulation.peak_violation()[1] < 1e-9
 
 
