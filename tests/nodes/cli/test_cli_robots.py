@@ -162,6 +162,8 @@ def test_parts_of_joints_couplings_and_contacts_of_a_file_are_shown(
     assert {contact["other"] for contact in shown["sphere_contacts"]} == {"ground", "shin"}
     assert run(["robot", "show", "simple_pendulum"]) == 0
     assert "of joints" not in capsys.readouterr().out
+    assert run(["robot", "show", "rolling_disk", "--param", "lean_deg=0"]) == 0
+    assert "start: disk at (0, 0, 0.1) m" in capsys.readouterr().out
 
 
 def test_a_robot_with_switches_and_configurations_shows_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,7 @@ def plain_description(mechanism: Any) -> dict[str, Any]:
             if not isinstance(c, BeamContact)
         ],
         "sphere_contacts": [_part(contact) for contact in mechanism.contacts],
+        "free_starts": _free_starts(mechanism),
         "forces": [
             {"name": f.name, "parameters": {key: _number(number) for key, number in f.parameters}}
             for f in mechanism.forces
@@ -65,6 +66,16 @@ def plain_description(mechanism: Any) -> dict[str, Any]:
         "parameters": {key: float(value) for key, value in mechanism.parameters.items()},
         "gravity": [float(component) for component in mechanism.gravity],
     }
+
+
+def _free_starts(mechanism: Any) -> dict[str, list[float]]:
+    """{body on a free joint from the ground: position x, y, z, m, at which it starts}, in joint coordinates."""
+    found, first = {}, 0
+    for joint in mechanism.joints if mechanism.has_joint_coordinates else ():
+        if joint.is_free and joint.parent == "ground" and not any(joint.parent_point):
+            found[joint.child] = [float(each) + 0.0 for each in mechanism.initial_q[first : first + 3]]
+        first += len(joint.coordinates)
+    return found
 
 
 def _part(part: Any) -> Any:
@@ -253,6 +264,8 @@ def _print_constraints(robot: dict[str, Any]) -> None:
                 for c in robot["sphere_contacts"]
             ],
         )
+    for body, place in robot["free_starts"].items():
+        print_line(f"\nstart: {body} at ({', '.join(f'{each:.6g}' for each in place)}) m")
     if robot["forces"]:
         print_line("\ncustom forces")
         print_table(
