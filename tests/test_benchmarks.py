@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -99,3 +100,22 @@ def test_every_benchmark_runs_twice(name: str) -> None:
     run = load()
     for _ in range(2):
         assert run.measure(name, quick=True)
+
+
+@pytest.mark.parametrize("name", [*load().BENCHMARKS, "output_error_coverage", "snapshots", "shortcuts"])
+def test_every_benchmark_reads_its_options_from_a_parser(name: str) -> None:
+    text = (RUN.parent / f"{name}.py").read_text()
+    assert "argparse" in text or "json_file(__doc__)" in text  # without one, `--help` is the name of a file
+
+
+def test_the_help_of_a_benchmark_is_its_docstring_and_no_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load()
+    bars = importlib.import_module("bars")
+    monkeypatch.setattr(sys, "argv", ["identification.py", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        bars.json_file("What it measures.")
+    assert "What it measures." in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["identification.py", "--json", "figures.json"])
+    assert bars.json_file("") == "figures.json"

@@ -1,6 +1,6 @@
 """Robots from URDF files beside pinocchio, and a robot that stands on eight contact points beside MuJoCo.
 
-    python tests/benchmarks/any_robot.py [any_robot.json]
+    python tests/benchmarks/any_robot.py [--json FILE]
 
 All in one run, pinned to one core, ours and the peer in turns of the same length; microseconds of processor time per
 call or step, as in engines.py. Before anything is timed, inverse dynamics of both must agree to 1e-9, and both standing
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bars import at_least, at_most
+from bars import at_least, at_most, json_file
 
 from robots.registry import build
 from sim_core.inverse import inverse_dynamics
@@ -302,4 +302,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main(json_file(__doc__))

@@ -6,15 +6,34 @@ misses one once more, and ends with exit code 1 if the same bar is missed again.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 NOT_MEASURED = 77  # exit code of a benchmark that cannot be measured here, after it printed the reason
+
+
+def json_file(about: str | None) -> str | None:
+    """FILE of a benchmark's command line `[--json FILE]`; `--help` prints the docstring `about`, and ends."""
+    return json_file_and_parts(about, [])[0]
+
+
+def json_file_and_parts(about: str | None, parts: Collection[str]) -> tuple[str | None, list[str]]:
+    """(FILE, chosen parts, by default all of them) of a command line such as `chains planar --json FILE`."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", metavar="FILE", help="write all figures to FILE")
+    if parts:
+        parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(parts)}; all if none is named")
+    given = parser.parse_args()
+    chosen = getattr(given, "parts", [])
+    if unknown := [part for part in chosen if part not in parts]:
+        parser.error(f"no such part: {', '.join(unknown)}; choose of {', '.join(parts)}")
+    return given.json, [part for part in parts if part in chosen] or list(parts)
 
 
 def at_most(what: str, value: float, bar: float) -> dict[str, Any]:

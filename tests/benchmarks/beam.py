@@ -1,6 +1,6 @@
 """The double pendulum sliding on a beam at 1 ms: ours in its real-time form, and Exudyn's sliding joint on 50 elements.
 
-    python tests/benchmarks/beam.py [bench.json]
+    python tests/benchmarks/beam.py [--json FILE]
 
 Both are pinned to one core and measured in turn, in time of the processor: wall time of a loaded machine charges the
 longer one more. Ours are linear beam elements in 20 modes, Exudyn's ANCF cables in absolute coordinates: the same arms
@@ -15,13 +15,12 @@ import itertools
 import json
 import os
 import statistics
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bars import at_least
+from bars import at_least, json_file
 
 from robots.benchmarks import lipinski as data
 from robots.registry import build
@@ -195,4 +194,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main(json_file(__doc__))

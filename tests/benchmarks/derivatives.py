@@ -1,6 +1,6 @@
 """Derivatives of forward dynamics beside pinocchio's, of one step beside MuJoCo's, and eight systems beside one.
 
-    python tests/benchmarks/derivatives.py [derivatives.json]
+    python tests/benchmarks/derivatives.py [--json FILE]
 
 All in one run, pinned to one core, ours and the peer in turns of the same length, as in engines.py. A call gives the
 accelerations and their derivatives by positions, velocities and efforts; the last are the inverse of the mass matrix.
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bars import at_least, at_most
+from bars import at_least, at_most, json_file
 
 from robots.export import export
 from robots.registry import build, names
@@ -217,4 +217,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main(json_file(__doc__))

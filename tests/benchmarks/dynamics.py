@@ -1,6 +1,6 @@
 """Cost of a step beside Exudyn's, and the violations of every stabilizer in one run.
 
-    python tests/benchmarks/dynamics.py [bench.json]
+    python tests/benchmarks/dynamics.py [--json FILE]
 
 Everything runs pinned to one core. Microseconds per step: minimum and median of repeated runs inside `advance`.
 """
@@ -11,13 +11,12 @@ import importlib
 import json
 import os
 import statistics
-import sys
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
-from bars import at_most
+from bars import at_most, json_file
 
 from robots.registry import build
 from sim_core.analysis.balance import energy_balance
@@ -180,4 +179,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main(json_file(__doc__))

@@ -1,6 +1,6 @@
 """CHARMIE's open tree beside pinocchio and MuJoCo, which read the files that we export.
 
-    python tests/benchmarks/engines.py [engines.json]
+    python tests/benchmarks/engines.py [--json FILE]
 
 All in one run, pinned to one core; ours and the peer take turns of the same length, so that a busy machine meets both
 alike. Microseconds of processor time per call or step, minimum and median. How many times as fast is told by the
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bars import at_least
+from bars import at_least, json_file
 
 from robots.registry import build
 from sim_core.inverse import forward_dynamics, inverse_dynamics
@@ -234,4 +234,4 @@ def measured(contest: Contest) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main(json_file(__doc__))

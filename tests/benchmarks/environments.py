@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bars import at_least
+from bars import at_least, json_file
 
 from armswing.environments import ROTARY_PENDULUM, Motion, Task, VectorEnvironment
 from robots.registry import build
@@ -152,4 +151,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[sys.argv.index("--json") + 1] if "--json" in sys.argv else None)
+    main(json_file(__doc__))

@@ -1,6 +1,6 @@
 """The gibbon on a cable of 30 modes: its kernels cold and warm, 1 ms of it by each stepper, and of the server.
 
-    python tests/benchmarks/gibbon.py [bench.json]
+    python tests/benchmarks/gibbon.py [--json FILE]
 
 Pinned to one core, in time of the processor. The robot hangs by hand b and swings, with the other hand free.
 """
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bars import at_most
+from bars import at_most, json_file
 
 from nodes.framework.messages import JointCommand
 from nodes.framework.plan.launch_plan import Plan, SimPlan
@@ -118,4 +118,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main(json_file(__doc__))

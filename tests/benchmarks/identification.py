@@ -1,6 +1,6 @@
 """The regressor beside pinocchio's, the time of a fit, and the coverage of its intervals in the emulated arm.
 
-    python tests/benchmarks/identification.py [identification.json]
+    python tests/benchmarks/identification.py [--json FILE]
 
 regressor  a call on arrays of the caller beside `computeJointTorqueRegressor` from Python, in turns, minima; and eight
            states at once, per state
@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bars import at_least, at_most
+from bars import at_least, at_most, json_file
 from fit_coverage import LEAST_COVERAGE, measured
 
 from robots.export import export
@@ -158,7 +157,7 @@ def output_error_time() -> float:
         x[unknowns.place(group)] = value
     forward = Forward(InertialEfforts(regressor, base), unknowns, np.full(n, 0.05))
     start = np.concatenate([target[0], np.zeros(n)])[None]
-    whole = Shots(drive, np.zeros(1, dtype=int), len(t) - 1, 1, np.zeros((1, len(t), n)), start)
+    whole = Shots(drive, np.zeros(1, dtype=int), len(t) - 1, 1, np.zeros((1, len(t), n)), start, np.zeros(n))
     q = forward.positions(whole, x, start)[0] + 3e-5 * random.normal(size=target.shape)
     recorded = Commanded(Recorded(t, q, 0.0 * q), drive)
     began = time.process_time()
@@ -191,4 +190,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main(json_file(__doc__))

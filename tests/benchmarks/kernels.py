@@ -1,6 +1,6 @@
 """What CHARMIE's kernels are made of, what each means of speed gives, and how soon they are ready.
 
-    python tests/benchmarks/kernels.py [kernels.json]
+    python tests/benchmarks/kernels.py [--json FILE]
 
 Calls go from a native loop, pinned to one core, the ways of one kernel in turn; microseconds of processor time per
 system, minimum and median. Ready: `assemble` in processes of their own, with an empty cache and with a full one.
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bars import at_most
+from bars import at_most, json_file
 
 from robots.registry import build
 from sim_core.derivation.equations import derive, derive_batch
@@ -142,4 +142,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main(json_file(__doc__))

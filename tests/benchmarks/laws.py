@@ -1,6 +1,6 @@
 """Cost of every stabilizing law per constraint row, beside scikit-fuzzy's own controller of the same 25 rules.
 
-    python tests/benchmarks/laws.py [laws.json]
+    python tests/benchmarks/laws.py [--json FILE]
 
 A law is called on 1000 rows at once, pinned to one core: nanoseconds per row, minimum and median. "spread" rows lie all
 over the universe, "settled" ones within 1 % of its middle, where a simulation spends its time.
@@ -12,13 +12,12 @@ import ctypes
 import json
 import os
 import statistics
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bars import at_most
+from bars import at_most, json_file
 
 from sim_core.integrators.steppers import stepper_named
 from sim_core.stabilization.membership import CENTERS, CONJUNCTIONS, KINDS, FuzzySets
@@ -114,4 +113,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main(json_file(__doc__))

@@ -1,6 +1,6 @@
 """Large planar linkages in absolute coordinates beside Exudyn, at equal error.
 
-    python tests/benchmarks/linkages.py [grid] [ladder] [linkages.json]
+    python tests/benchmarks/linkages.py [grid] [ladder] [--json FILE]
 
 A grid of four-bars and a ladder of loops. How large a step each engine may take is measured on a small linkage of the
 same kind, whose motion is known from an integration of its index-reduced equations by DOP853 with a tolerance of 1e-12:
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bars import at_least
+from bars import at_least, json_file_and_parts
 
 from sim_core.mechanism import GROUND, Mechanism
 from sim_core.simulation import Simulation
@@ -183,8 +183,4 @@ def main(json_path: str | None = None, kinds: Sequence[str] = tuple(SMALL)) -> d
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    main(
-        next((word for word in words if word not in SMALL), None),
-        [kind for kind in SMALL if kind in words] or list(SMALL),
-    )
+    main(*json_file_and_parts(__doc__, SMALL))

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bars import json_file
 
 from robots.registry import build
 from sim_core.batch import Batch
@@ -175,4 +176,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[sys.argv.index("--json") + 1] if "--json" in sys.argv else None)
+    main(json_file(__doc__))

@@ -11,13 +11,12 @@ arm       in lockstep with the p99 measured before as `solve_ms`: largest distan
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-from bars import at_least, at_most, reported
+from bars import at_least, at_most, json_file, reported
 
 from nodes.cli.commands.setup.doctor import processor_times_ms, rehearsals
 from nodes.controllers.nmpc import Nmpc, NmpcParams
@@ -89,4 +88,4 @@ def motion(robot: str, solve_ms: float, seconds: float) -> tuple[np.ndarray, Nmp
 
 
 if __name__ == "__main__":
-    main(sys.argv[sys.argv.index("--json") + 1] if "--json" in sys.argv else None)
+    main(json_file(__doc__))

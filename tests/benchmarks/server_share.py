@@ -1,6 +1,6 @@
 """What a server at 1 kHz takes of one core, beside the least that Python and ZeroMQ take for the same traffic.
 
-    python tests/benchmarks/server_share.py [bench.json]
+    python tests/benchmarks/server_share.py [--json FILE]
 
 Launch files with all of their nodes, 4 s each. The yardstick before and after each is a loop in Python that sleeps to
 every millisecond, says 1 kB each 4 ms on a bare pyzmq socket and takes the 0.5 kB that come back, as a server does for
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import zmq
-from bars import at_most
+from bars import at_most, json_file
 
 from nodes.framework.hosting.timing.clock import tighten_timer_slack
 from nodes.framework.launching.launch import launch_plan
@@ -110,4 +110,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main(json_file(__doc__))

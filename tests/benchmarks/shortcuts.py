@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bars import json_file
 
 from nodes.framework.messages import Message, RobotState
 from nodes.framework.messages.codec import encode
@@ -99,4 +99,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[2] if sys.argv[1:2] == ["--json"] else None)
+    main(json_file(__doc__))

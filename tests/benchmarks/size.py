@@ -1,6 +1,6 @@
 """Chains, trees and planar linkages of any size, some beside MuJoCo and pinocchio, and how soon they are ready.
 
-    python tests/benchmarks/size.py [chains] [planar] [humanoids] [size.json]
+    python tests/benchmarks/size.py [chains] [planar] [humanoids] [--json FILE]
 
 All in one run, pinned to one core, ours and the peer in turns; microseconds of processor time per RK4 step of 1 ms,
 minimum and median. Before anything is timed, both must give the same numbers: after the compared steps, positions agree
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bars import at_least, at_most
+from bars import at_least, at_most, json_file_and_parts
 
 from robots.registry import build
 from sim_core.inverse import forward_dynamics
@@ -381,8 +381,4 @@ def main(json_path: str | None = None, parts: Sequence[str] = tuple(PARTS)) -> d
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    main(
-        next((word for word in words if word not in PARTS), None),
-        [part for part in PARTS if part in words] or list(PARTS),
-    )
+    main(*json_file_and_parts(__doc__, PARTS))

@@ -1,6 +1,6 @@
 """Cost of the snapshots in lockstep recordings: share of the file's size, and of the server's time.
 
-    python tests/benchmarks/snapshots.py [bench.json]
+    python tests/benchmarks/snapshots.py [--json FILE]
 
 In one process, in time of the processor. The server's time is that of its steps and snapshots, without sockets; the
 time in which a node makes its part is that node's. Both bars are 2 %, at the default `snapshot_s`.
@@ -9,13 +9,13 @@ time in which a node makes its part is that node's. Both bars are 2 %, at the de
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from bars import json_file
 
 from nodes.framework.plan.files.file import load_plan
 from nodes.framework.recording.reader import RecordingFile
@@ -68,7 +68,7 @@ def cost(name: str, folder: Path) -> dict[str, float]:
     }
 
 
-def main() -> None:
+def main(json_path: str | None = None) -> None:
     """Print a row per launch, and write the file where one is given."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -76,9 +76,9 @@ def main() -> None:
             found[name] = row = cost(name, Path(folder))
             shares = f"size {100 * row['size_share']:5.2f} %, server {100 * row['time_share']:5.2f} %"
             print(f"{name:16} {shares}, {row['snapshot_bytes']:6.0f} B, {row['snapshot_us']:5.0f} us each", flush=True)
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps({"snapshots": found}, indent=2) + "\n")
+    if json_path:
+        Path(json_path).write_text(json.dumps({"snapshots": found}, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(json_file(__doc__))

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from bars import json_file
 
 from nodes.research.studies.schiehlen import schiehlen_runs as runs
 from sim_core.analysis.stability import measure, worst
@@ -74,4 +75,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[sys.argv.index("--json") + 1] if "--json" in sys.argv else None)
+    main(json_file(__doc__))

@@ -1,6 +1,6 @@
 """What every stepper costs on the triple pendulum: compiling its loop, a step, evaluations per step.
 
-    python tests/benchmarks/steppers.py [bench.json]
+    python tests/benchmarks/steppers.py [--json FILE]
 
 Loops are compiled in a process of their own with an empty cache, one after the other: processor time of the first step,
 less that of the shared parts, which the first loop of all has paid for. Steps run pinned to one core.
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bars import at_most
+from bars import at_most, json_file
 
 from robots.registry import build
 from sim_core.integrators.steppers import STEPPERS
@@ -104,4 +104,4 @@ if __name__ == "__main__":
     if "--compile" in sys.argv:
         print(json.dumps(compile_all()))
     else:
-        main(sys.argv[1] if len(sys.argv) > 1 else None)
+        main(json_file(__doc__))
