@@ -56,7 +56,7 @@ def shots(driven: Drive, n_shots: int, steps: int) -> Shots:
     n = len(STIFFNESS)
     first = steps * np.arange(n_shots)
     start = np.concatenate([driven.signal[first], np.zeros((n_shots, n))], axis=1)
-    return Shots(driven, first, steps, EVERY, np.zeros((n_shots, steps // EVERY + 1, n)), start)
+    return Shots(driven, first, steps, EVERY, np.zeros((n_shots, steps // EVERY + 1, n)), start, np.zeros(n))
 
 
 def unknown_values(unknowns: Unknowns, beta: np.ndarray, **values: dict[int, float]) -> np.ndarray:
@@ -103,6 +103,11 @@ def test_derivatives_by_the_unknowns_agree_with_differences(is_servo: bool) -> N
         change = 1e-5 * np.eye(2 * inertial.n_q)[column]
         expected = (forward.positions(case, x, case.start + change) - forward.positions(case, x, case.start)) / 1e-5
         np.testing.assert_allclose(J_start[..., column], expected, atol=0.02 * np.abs(expected).max())
+
+
+@cache
+def plain() -> Commanded:
+    return recorded()[0]
 
 
 def recorded(**planted: dict[int, float]) -> tuple[Commanded, np.ndarray]:
@@ -159,16 +164,16 @@ def test_a_backlash_is_found_in_its_joint_alone_and_the_rest_stays_right() -> No
 
 
 def test_starts_of_the_right_model_leave_only_the_noise() -> None:
-    commanded, x = recorded()
-    inertial, unknowns, _ = efforts()
+    commanded, (inertial, unknowns, beta) = plain(), efforts()
     whole = shots(commanded.drive, 1, 300)
+    x = unknown_values(unknowns, beta)
     whole = dataclasses.replace(whole, measured=commanded.recorded.q[None, : 300 // EVERY + 1])
     _, error = starts_of(Forward(inertial, unknowns, np.full(inertial.n_q, 0.05)), whole, x)
     assert np.abs(error).max() < 6.0 * NOISE
 
 
 def test_what_cannot_be_fitted_is_refused_in_one_line() -> None:
-    commanded, _ = recorded()
+    commanded = plain()
     names = efforts()[1].joints
     with pytest.raises(InvalidRequest, match="kinds has 'backlash'"):
         fit_output_error(build(ROBOT), names, [commanded], ("backlash", "stiffness"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nodes.hil.alignment.streams import StreamError
@@ -19,20 +19,38 @@ from sim_core.identification.output_error.fitting import (
 )
 
 NOT_CERTAIN = "not certain"
+NOT_POSSIBLE = "output error is not possible"
 ACTUATION_ONLY = ("backlash", "stiffness")  # kinds that no other method sees
 
 
-def output_error_of(case: FitCase, kinds: Collection[str], inertia: bool, holdout: float) -> OutputErrorResult:
-    """Fit of the recordings in `case` by output error.
+def commanded_of(case: FitCase) -> list[Commanded]:
+    """The recordings in `case` with their commands.
 
-    Raises StreamError, with a one-line reason, if commands were not recorded or the robot is not a tree.
+    Raises StreamError, with a one-line reason, if commands were not recorded.
     """
     files = zip(case.topics.items(), case.recordings, strict=True)
+    return [
+        Commanded(recorded, drive_of(Path(path), topic, case.mechanism, case.names, recorded))
+        for (path, topic), recorded in files
+    ]
+
+
+def require_commands(case: FitCase) -> list[Commanded]:
+    """`commanded_of`, for a fit that is only made with commands."""
     try:
-        commanded = [
-            Commanded(recorded, drive_of(Path(path), topic, case.mechanism, case.names, recorded))
-            for (path, topic), recorded in files
-        ]
+        return commanded_of(case)
+    except StreamError as error:
+        raise StreamError(f"{NOT_POSSIBLE}: {error}") from None
+
+
+def output_error_of(
+    case: FitCase, commanded: Sequence[Commanded], kinds: Collection[str], inertia: bool, holdout: float
+) -> OutputErrorResult:
+    """Fit of the recordings in `case` by output error.
+
+    Raises StreamError, with a one-line reason, if the robot is not a tree, or if there is too little motion.
+    """
+    try:
         return fit_output_error(case.mechanism, case.names, commanded, kinds, inertia=inertia, holdout=holdout)
     except NoShotsError as error:
         raise StreamError(str(error)) from None
@@ -68,17 +86,23 @@ def output_error_verdict(result: OutputErrorResult) -> OutputErrorVerdict:
 
 
 def add_output_error(
-    verdict: FitVerdict, case: FitCase, kinds: Collection[str], inertia: bool, holdout: float, is_required: bool
+    verdict: FitVerdict,
+    case: FitCase,
+    commanded: Sequence[Commanded] | None,
+    kinds: Collection[str],
+    inertia: bool,
+    holdout: float,
 ) -> OutputErrorResult | None:
     """Add the fit by output error to a verdict, or a note on why there is none; the fit.
 
-    Raises StreamError, with this reason, if it is required.
+    commanded  of `require_commands`, if output error is required; None: there is none if it is not possible
+    Raises StreamError, with the reason, if it is required and not possible.
     """
     try:
-        result = output_error_of(case, kinds, inertia, holdout)
+        result = output_error_of(case, commanded or commanded_of(case), kinds, inertia, holdout)
     except StreamError as error:
-        if is_required:
-            raise StreamError(f"output error is not possible: {error}") from None
+        if commanded:
+            raise StreamError(f"{NOT_POSSIBLE}: {error}") from None
         verdict.notes.append(f"no output error: {error}")
         verdict.refusals += [
             RefusalVerdict(what=kind, why=f"only output error sees it: {error}", remedy="a recording with commands")

@@ -17,6 +17,7 @@ from sim_core.identification.intervals import correlated_sum
 from sim_core.identification.output_error.shots import Shots
 from sim_core.identification.output_error.simulation import Forward
 from sim_core.identification.output_error.unknowns import NOT_NEGATIVE, Mask
+from sim_core.identification.rounding import rounded_sum
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 MOST_STEPS = 25  # of Gauss-Newton
@@ -25,7 +26,7 @@ SETTLED = 0.1  # decrease of the cost, in variances of a residual, at which the 
 DAMPING, MOST_DAMPING = 1e-8, 1e4  # relative to the diagonal of the normal equations
 LEAST_ERROR = 1e-7  # rad or m: smallest standard deviation of a position
 MOST_AT_ONCE = 160  # segments, for many backlashes together
-START_STEPS, STARTED = 6, 1e-3  # for the starts alone, and relative decrease at which they are found
+START_STEPS, STARTED = 6, 1e-2  # for the starts alone, and relative decrease at which they are found
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Found:
 class _Linear:
     """Projected residuals and derivatives of all segments of a recording, (S, m, n_q) and (S, m, n_q, n_free).
 
+    positions  (S, m, n_q) as predicted
     The starts of least error after a change dx of the unknowns are start + offset - gain dx.
     """
 
@@ -70,10 +72,11 @@ class _Linear:
     J: Array
     offset: Array
     gain: Array
+    positions: Array
 
     def only(self, some: slice) -> _Linear:
         """Some of the segments."""
-        return _Linear(self.residual[some], self.J[some], self.offset[some], self.gain[some])
+        return _Linear(self.residual[some], self.J[some], self.offset[some], self.gain[some], self.positions[some])
 
 
 def starts_of(forward: Forward, shots: Shots, x: Array) -> tuple[Array, Array]:
@@ -125,7 +128,8 @@ def solution_at(forward: Forward, recordings: Sequence[Shots], found: Found, fre
     """The unknowns found, with their covariance, which is linearized there."""
     weights = np.ones(len(forward.scales))
     linear = [_linear(forward, *pair, free, weights) for pair in _pairs(recordings, found.x, found.starts)]
-    return Solution(found.x, *_covariance(linear, 1.0 / _variances(linear), prior, free))
+    roundings = [shots.rounding for shots in recordings]
+    return Solution(found.x, *_covariance(linear, roundings, 1.0 / _variances(linear), prior, free))
 
 
 def steps_nearby(
@@ -184,12 +188,12 @@ def _linear(
     inner = Q.transpose(0, 2, 1) @ both
     both = (both - Q @ inner).reshape(S, m, n_q, -1) / root
     change = np.linalg.solve(R, inner)
-    return _Linear(both[..., 0], both[..., 1:], change[..., 0], change[..., 1:])
+    return _Linear(both[..., 0], both[..., 1:], change[..., 0], change[..., 1:], positions)
 
 
 def _variances(linear: Sequence[_Linear]) -> Array:
     """Variances (n_q,) of the positions' errors."""
-    count = sum(each.residual[..., 0].size - 2 * each.residual.shape[2] * len(each.residual) for each in linear)
+    count = sum(each.residual[..., 0].size - 2 * len(each.residual) for each in linear)
     total = sum(np.sum(each.residual**2, axis=(0, 1)) for each in linear)
     return np.asarray(np.maximum(np.asarray(total) / max(count, 1), LEAST_ERROR**2))
 
@@ -259,44 +263,57 @@ def _cost(
     return total if np.isfinite(total) else np.inf
 
 
-def _covariance(linear: Sequence[_Linear], weights: Array, prior: Prior, free: Mask) -> tuple[Array, float]:
-    """(covariance, degrees of freedom) for residuals with an autoregressive model per joint, and for those as they are.
+def _covariance(
+    linear: Sequence[_Linear], roundings: Sequence[Array], weights: Array, prior: Prior, free: Mask
+) -> tuple[Array, float]:
+    """(covariance, degrees of freedom) for residuals that are rounding errors and an autoregressive rest per joint.
 
-    Residuals are smaller than errors, because starts and unknowns took up a part of them. An encoder's rounding is
-    white in a fast motion and constant in a slow one, where zeros and loads are seen: no stationary model has this, so
-    that no variance is smaller than that of the residuals of half a segment, which are taken to be dependent.
+    Residuals are smaller than errors, because starts and unknowns took up a part of them.
+
+    roundings  (n_q,) of each recording, see `Shots`
     """
     P = prior.precision[np.ix_(free, free)]
     H, _ = _equations(linear, weights)
     inverse: Array = np.asarray(np.linalg.inv(H + P), dtype=np.float64)
-    middle, effective, total = np.zeros_like(H), 0.0, 0.0
-    for j, w in enumerate(weights):
-        rows = np.concatenate([each.J[:, :, j].reshape(-1, len(H)) for each in linear])
-        residual = np.concatenate([each.residual[:, :, j].ravel() for each in linear])
-        summed, number = correlated_sum(rows, residual)
-        middle += w**2 * summed
-        effective += number
-        total += w * float(residual @ residual)
+    joints = [_OfJoint.of(linear, roundings, j, w) for j, w in enumerate(weights)]
+    total, taken = sum(each.squares for each in joints), float(np.trace(inverse @ sum(each.summed for each in joints)))
     count = sum(each.residual.size for each in linear)
     by_starts = sum(2 * each.residual.shape[2] * len(each.residual) for each in linear)
-    enlarged = count / max(count - by_starts, 0.1 * count)
-    taken = float(np.trace(inverse @ middle))
-    enlarged *= total / max(total - taken, 0.1 * total)
-    clustered = inverse @ (enlarged * _clustered(linear, weights) + P) @ inverse
-    share = 1.0 - by_starts / count
-    covariance = inverse @ (enlarged * middle + P) @ inverse
-    grown = np.sqrt(np.maximum(np.diag(clustered) / np.maximum(np.diag(covariance), 1e-300), 1.0))
-    return grown[:, None] * covariance * grown, max(effective * share - len(H), 3.0)
+    enlarged = count / max(count - by_starts, 0.1 * count) * total / max(total - taken, 0.1 * total)
+    middle = sum(each.middle(enlarged) for each in joints)
+    effective = (1.0 - by_starts / count) * sum(each.effective for each in joints)
+    return inverse @ (middle + P) @ inverse, max(effective - len(H), 3.0)
 
 
-def _clustered(linear: Sequence[_Linear], weights: Array) -> Array:
-    """Sum of g g' over the gradients g of each joint in each half of a segment."""
-    size = linear[0].J.shape[-1]
-    found = np.zeros((size, size))
-    for each in linear:
-        for half in np.array_split(np.arange(each.residual.shape[1]), 2):
-            for j, w in enumerate(weights):
-                for rows, residual in zip(each.J[:, half, j], each.residual[:, half, j], strict=True):
-                    g = w * rows.T @ residual
-                    found += np.outer(g, g)
-    return found
+@dataclass(frozen=True)
+class _OfJoint:
+    """Sums over the weighted residuals of a joint.
+
+    squares    sum of squares, of which `by_rounding` are expected to be rounding errors
+    summed     J' Sigma J (n_free, n_free) of residuals as they are
+    rounded    J' Sigma J (n_free, n_free) of rounding errors
+    effective  number of independent residuals
+    """
+
+    squares: float
+    by_rounding: float
+    summed: Array
+    rounded: Array
+    effective: float
+
+    @staticmethod
+    def of(linear: Sequence[_Linear], roundings: Sequence[Array], joint: int, weight: float) -> _OfJoint:
+        rows = [weight * each.J[:, :, joint].reshape(-1, each.J.shape[-1]) for each in linear]
+        residual = np.concatenate([each.residual[:, :, joint].ravel() for each in linear])
+        summed, effective = correlated_sum(np.concatenate(rows), residual)
+        rounded, by_rounding = np.zeros_like(summed), 0.0
+        for each, part, rounding in zip(linear, rows, roundings, strict=True):
+            if step := float(rounding[joint]):
+                rounded += rounded_sum(part, each.positions[:, :, joint].ravel(), step)
+                by_rounding += weight * len(part) * step**2 / 12.0
+        return _OfJoint(weight * float(residual @ residual), by_rounding, summed, rounded, effective)
+
+    def middle(self, enlarged: float) -> Array:
+        """J' Sigma J of errors, whose squares are `enlarged` times those of the residuals."""
+        rest = max(enlarged * self.squares - self.by_rounding, 0.0) / max(self.squares, 1e-300)
+        return self.rounded + rest * self.summed

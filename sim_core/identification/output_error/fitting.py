@@ -241,7 +241,7 @@ class _Case:
     def _shots(self, recordings: Sequence[Commanded], holdout: float) -> tuple[list[Shots], list[Shots]]:
         fitted, held_out = [], []
         for each in recordings:
-            shots = shots_of(each.drive, sampled(each.recorded), self.seconds, CUTOFF_HZ)
+            shots = shots_of(each.drive, each.recorded, self.seconds, CUTOFF_HZ)
             if shots is None:
                 continue
             last = len(shots.first) - max(1, round(holdout * len(shots.first)))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sim_core.identification.signals import Sampled, motion_of
+from sim_core.identification.rounding import step_of
+from sim_core.identification.signals import Recorded, motion_of, sampled
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 MOST_RATE_HZ = 200.0  # of the positions that are compared
@@ -50,6 +51,7 @@ class Shots:
     every     time steps from one compared position to the next
     measured  (S, m, n_q) positions, the first at the beginning of the segment
     start     (S, 2 n_q) filtered positions and velocities at the beginning
+    rounding  (n_q,) steps to which encoders round the positions, rad or m; 0 if they do not
     """
 
     drive: Drive
@@ -58,20 +60,21 @@ class Shots:
     every: int
     measured: Array
     start: Array
+    rounding: Array
 
     def only(self, some: slice | np.ndarray[Any, Any]) -> Shots:
         """Some of the segments."""
-        return Shots(self.drive, self.first[some], self.steps, self.every, self.measured[some], self.start[some])
+        return dataclasses.replace(self, first=self.first[some], measured=self.measured[some], start=self.start[some])
 
 
-def shots_of(drive: Drive, parts: Iterable[Sampled], seconds: float, cutoff_hz: float) -> Shots | None:
-    """Segments of `seconds` (s) of the parts of a recording, one after the other; None if no part is long enough.
+def shots_of(drive: Drive, recorded: Recorded, seconds: float, cutoff_hz: float) -> Shots | None:
+    """Segments of `seconds` (s) of a recording, one after the other; None if no part of it is long enough.
 
     cutoff_hz  of the filter of the positions and velocities at the starts
     """
     first, measured, start = list[int](), list[Array](), list[Array]()
     every = steps = 0
-    for part in parts:
+    for part in sampled(recorded):
         stride = max(1, int(part.rate_hz / MOST_RATE_HZ))
         every = every or max(1, round(stride / (part.rate_hz * drive.step_s)))
         samples = steps // every if steps else max(2, int(seconds / (every * drive.step_s)))
@@ -90,7 +93,8 @@ def shots_of(drive: Drive, parts: Iterable[Sampled], seconds: float, cutoff_hz: 
             start.append(np.concatenate([smooth[begin], speed[begin]]))
     if not first:
         return None
-    return Shots(drive, np.array(first), steps, every, np.stack(measured), np.stack(start))
+    rounding = np.array([step_of(column) for column in recorded.q.T])
+    return Shots(drive, np.array(first), steps, every, np.stack(measured), np.stack(start), rounding)
 
 
 def _at(times: Array, known: Array, values: Array) -> Array:

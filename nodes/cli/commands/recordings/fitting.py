@@ -109,7 +109,7 @@ def fit(
     from nodes.hil.fitting import folder
     from nodes.hil.fitting.checking import check_case, joints_left_out
     from nodes.hil.fitting.correcting import corrections_of
-    from nodes.hil.fitting.output_error import add_output_error
+    from nodes.hil.fitting.output_error import add_output_error, require_commands
     from nodes.hil.fitting.output_error_corrections import with_output_error
     from nodes.hil.fitting.reading import read_fit_case
     from nodes.hil.fitting.second_report import report_on_held_out
@@ -131,6 +131,7 @@ def fit(
         for path in write or []:
             if path.exists() and Path(case.robot).exists() and path.samefile(case.robot):
                 raise InputError(f"--write {str(path)!r} is the robot's own file; name another file")
+        commanded = require_commands(case) if method == "output-error" else None
         with working("checking"):
             findings = check_case(case)
             left_out = joints_left_out(findings, case.names, case.unit_unknown)
@@ -151,9 +152,7 @@ def fit(
         kinds, found = [name for name in chosen if name in (*ERRORS, *ACTUATION)], None
         if method != "inverse" and (kinds or method != "auto"):
             with working("simulating the recorded commands"):
-                found = add_output_error(
-                    verdict, case, kinds, "inertia" in chosen, holdout, is_required=method != "auto"
-                )
+                found = add_output_error(verdict, case, commanded, kinds, "inertia" in chosen, holdout)
     except (StreamError, fitting.NothingToFitError) as error:
         raise InputError(str(error)) from None
     corrections, not_written = with_output_error(

@@ -1,9 +1,10 @@
-"""Results of an output-error fit of two joints, of chosen estimates."""
+"""Results of fits of two joints, of chosen estimates."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from nodes.hil.fitting.verdict import ErrorVerdict, FitVerdict
 from sim_core.identification.estimates import Estimate
 from sim_core.identification.output_error.fitting import OutputErrorResult
 from sim_core.identification.output_error.unknowns import FRICTION
@@ -31,4 +32,27 @@ def result(*estimates: Estimate, outcome: str = "better", relative_gains: bool =
         scales=np.array([0.05, 0.07]),
         by_servo=frozenset({"a"}),
         relative_gains=relative_gains,
+    )
+
+
+def verdict(*errors: tuple[str, float, float]) -> FitVerdict:
+    """A verdict by efforts with these errors of the measurement: (name, low, high)."""
+    return FitVerdict(
+        recordings={},
+        robot="arm_4dof",
+        outcome="better",
+        reason="",
+        inertias_fitted=False,
+        prior_weight=1.0,
+        joints=[],
+        parameters=[],
+        errors=[
+            ErrorVerdict(
+                name=name, kind=name.split("/")[1], value=0.5 * (low + high), low=low, high=high, is_found=True
+            )
+            for name, low, high in errors
+        ],
+        refusals=[],
+        more_friction=[],
+        notes=[],
     )

@@ -14,6 +14,9 @@ from nodes.framework.messages import JointCommand, RobotState
 from nodes.framework.plan.files.file import load_plan
 from nodes.framework.recording.writer import RecordingWriter
 from nodes.framework.simulation.compose import compose
+from nodes.hil.fitting.output_error import add_output_error
+from nodes.hil.fitting.reading import read_fit_case
+from tests.nodes.hil.fitting.output_error_results import verdict
 
 PLAN = Path(__file__).resolve().parents[4] / "launch/hil_robot.toml"
 PLANTED = {
@@ -75,13 +78,13 @@ def test_planted_errors_of_the_emulated_robot_are_found_inside_their_intervals(
     assert all(name in page for name in expected)
 
 
-def test_without_commands_what_only_output_error_sees_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_commands_what_only_output_error_sees_is_refused_by_name() -> None:
     recording()
-    assert run(["hil", "fit", "measured.mcap", "--params", "friction,backlash"]) in (0, 1, 3)
-    assert "no output error: measured.mcap has no commands" in capsys.readouterr().out
-    verdict = json.loads(Path("measured_fit/verdict.json").read_text())
-    assert verdict["output_error"] is None
-    assert "backlash" in [each["what"] for each in verdict["refusals"]]
+    found = verdict()
+    assert add_output_error(found, read_fit_case([Path("measured.mcap")]), None, ["backlash"], False, 0.3) is None
+    assert found.output_error is None
+    assert found.notes == ["no output error: measured.mcap has no commands on 'arm_4dof/applied_command'"]
+    assert [each.what for each in found.refusals] == ["backlash"]
 
 
 @pytest.mark.parametrize(

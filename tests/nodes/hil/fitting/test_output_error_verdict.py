@@ -5,30 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nodes.hil.fitting.output_error import reconcile
-from nodes.hil.fitting.verdict import ErrorVerdict, FitVerdict
-from tests.nodes.hil.fitting.output_error_results import estimate, result
-
-
-def verdict(*errors: tuple[str, float, float]) -> FitVerdict:
-    return FitVerdict(
-        recordings={},
-        robot="arm_4dof",
-        outcome="better",
-        reason="",
-        inertias_fitted=False,
-        prior_weight=1.0,
-        joints=[],
-        parameters=[],
-        errors=[
-            ErrorVerdict(
-                name=name, kind=name.split("/")[1], value=0.5 * (low + high), low=low, high=high, is_found=True
-            )
-            for name, low, high in errors
-        ],
-        refusals=[],
-        more_friction=[],
-        notes=[],
-    )
+from tests.nodes.hil.fitting.output_error_results import estimate, result, verdict
 
 
 def test_an_estimate_by_output_error_replaces_that_by_efforts() -> None:
