@@ -150,20 +150,22 @@ def _rows_of_part(
 def _filtered(raw: Array, part: Sampled, cutoffs_hz: Array, step: int) -> tuple[Array, Array]:
     """(rows (n, n_q, k), efforts (n, n_q)) after the same filter."""
     A, y = np.zeros_like(raw), np.empty(raw.shape[:2])
-    for j, cutoff in enumerate(cutoffs_hz):
-        some = np.flatnonzero(raw[:, j].any(axis=0))
-        A[:, j, some] = low_pass(raw[:, j, some], float(cutoff), part.rate_hz / step)
-        y[:, j] = _filtered_effort(part.effort[:, j], float(cutoff), part.rate_hz)[::step]
+    for cutoff in np.unique(cutoffs_hz):
+        joints = np.flatnonzero(cutoffs_hz == cutoff)
+        some = raw[:, joints].any(axis=0)
+        rows = np.zeros((len(raw), *some.shape))
+        rows[:, some] = low_pass(raw[:, joints][:, some], float(cutoff), part.rate_hz / step)
+        A[:, joints] = rows
+        y[:, joints] = _filtered_efforts(part.effort[:, joints], float(cutoff), part.rate_hz)[::step]
     return A, y
 
 
-def _filtered_effort(y: Array, cutoff_hz: float, rate_hz: float) -> Array:
-    known = np.isfinite(y)
-    if not known.any():
-        return y
-    at = np.arange(len(y))
-    smooth = low_pass(np.interp(at, at[known], y[known]), cutoff_hz, rate_hz)
-    return np.where(known, smooth, np.nan)
+def _filtered_efforts(y: Array, cutoff_hz: float, rate_hz: float) -> Array:
+    known, whole, at = np.isfinite(y), y.copy(), np.arange(len(y))
+    for j in np.flatnonzero(~known.all(axis=0)):
+        some = known[:, j]
+        whole[:, j] = np.interp(at, at[some], y[some, j]) if some.any() else 0.0
+    return np.where(known, low_pass(whole, cutoff_hz, rate_hz), np.nan)
 
 
 def _usable(part: Sampled, cutoff_hz: float) -> Mask:

@@ -74,6 +74,7 @@ class Regression:
         self.prior, self.fitted, self.raw, self.weights = prior, fitted, raw, weights
         self.n_b, self.n_q = len(prior.beta), fitted.AA.shape[1]
         self.size = self.n_b + self.n_q * N_FRICTION
+        self._equations: dict[tuple[tuple[int, ...], int | None], tuple[Array, Array]] = {}
         self.signed = np.concatenate(
             [np.zeros(self.n_b, dtype=bool), np.tile([name in NOT_NEGATIVE for name in COLUMNS], self.n_q)]
         )
@@ -115,6 +116,12 @@ class Regression:
 
     def equations(self, joints: Sequence[int], without: int | None = None) -> tuple[Array, Array]:
         """(H (n_x, n_x), g (n_x,)) of the normal equations H x = g of the joints' rows, without one of the blocks."""
+        key = tuple(joints), without
+        if key not in self._equations:
+            self._equations[key] = self._summed(joints, without)
+        return self._equations[key]
+
+    def _summed(self, joints: Sequence[int], without: int | None) -> tuple[Array, Array]:
         n_b, H, g = self.n_b, np.zeros((self.size, self.size)), np.zeros(self.size)
         for j in joints:
             f, w = self.friction_slice(j), self.weights[j]
