@@ -13,7 +13,7 @@ from sim_core.errors import InvalidRequest
 from sim_core.identification.base_parameters import base_parameters
 from sim_core.identification.estimates import surely_changed
 from sim_core.identification.output_error.estimation import starts_of
-from sim_core.identification.output_error.fitting import Commanded, NoShotsError, fit_output_error
+from sim_core.identification.output_error.fitting import Commanded, NoShotsError, fit_output_error, outcome_of
 from sim_core.identification.output_error.inertial_efforts import InertialEfforts
 from sim_core.identification.output_error.shots import Drive, Shots
 from sim_core.identification.output_error.simulation import Forward
@@ -105,6 +105,16 @@ def test_derivatives_by_the_unknowns_agree_with_differences(is_servo: bool) -> N
         np.testing.assert_allclose(J_start[..., column], expected, atol=0.02 * np.abs(expected).max())
 
 
+def test_strong_friction_of_a_light_link_is_stable() -> None:
+    inertial, unknowns, beta = efforts()
+    forward, case = Forward(inertial, unknowns, np.full(inertial.n_q, 0.3)), shots(drive(is_servo=False), 1, 200)
+    x = unknown_values(unknowns, beta, viscous={2: 50.0, 3: 50.0})  # N m s/rad: times over 100 time steps are at rest
+    start = case.start.copy()
+    start[:, inertial.n_q :] = 1.0
+    q = forward.positions(case, x, start)
+    assert np.abs(np.diff(q[:, -5:, 2:], axis=1)).max() < 1e-3
+
+
 @cache
 def plain() -> Commanded:
     return recorded()[0]
@@ -185,3 +195,19 @@ def test_what_cannot_be_fitted_is_refused_in_one_line() -> None:
     )
     with pytest.raises(NoShotsError, match="output error needs at least 3"):
         fit_output_error(build(ROBOT), names, [short], ("zero",))
+
+
+@pytest.mark.parametrize(
+    ("ratios", "outcome"),
+    [
+        ((0.9, 0.7, 0.9, 0.8, 0.7, 0.9, 0.8, 0.8), "better"),
+        ((1.0, 1.0, 0.9, 1.0, 0.35, 0.08, 0.3, 0.8), "better"),  # a joint that moves in some blocks only
+        ((0.5, 1.4, 0.7, 1.3, 0.6, 1.2, 0.5, 1.3), "not certain"),
+        ((1.1, 0.9, 1.2, 1.1, 0.9, 1.2, 1.0, 1.0), "not better"),
+    ],
+)
+def test_a_better_prediction_is_one_beyond_chance_in_the_blocks_of_the_held_out_part(
+    ratios: tuple[float, ...], outcome: str
+) -> None:
+    before = np.ones((20 * len(ratios), 2))
+    assert outcome_of(before, before * np.repeat(ratios, 20)[:, None]) == outcome

@@ -32,7 +32,6 @@ from sim_core.identification.output_error.inertial_efforts import InertialEffort
 from sim_core.identification.output_error.shots import Drive, Shots, shots_of
 from sim_core.identification.output_error.simulation import Forward
 from sim_core.identification.output_error.unknowns import FRICTION, KINDS, PLAUSIBLE, Mask, Unknowns
-from sim_core.identification.regression import GAIN_T, gain
 from sim_core.identification.regression import Prior as InertialPrior
 from sim_core.identification.regressor import Regressor
 from sim_core.identification.rigid_tree import rigid_tree
@@ -45,7 +44,7 @@ SERVO_S, EFFORT_S = 0.5, 0.1  # length of a segment behind servos, and without: 
 MOST_PLAUSIBLE = 4.0  # largest estimate of an error of the actuation, as a multiple of its plausible size
 QUANTILE = 1.96  # half width of an interval of 95 % over the standard deviation
 LEAST_SHOTS = 3
-BLOCKS, FAR_BETTER = 8, 0.25  # of the held-out part, and share of the squared error before that is surely better
+BLOCKS, CHANCE = 8, 0.05  # of the held-out part, and probability of a better prediction by chance
 CUTOFF_HZ = 10.0  # of the filter of the starts, which are then fitted
 LEAST_RADIUS = 0.01  # m, see `fitting.LEAST_RADIUS`
 STIFFEST = 0.5  # largest slope of the smooth friction, as a share of inertia over time step
@@ -201,7 +200,7 @@ class _Case:
         of_backlash = self._backlashes(profiles)
         found, refusals = found + of_backlash[0], refusals + of_backlash[1]
         before, after = (self._errors(x) for x in (self.start, solution.x))
-        outcome = _outcome(before, after)
+        outcome = outcome_of(before, after)
         if outcome == "better" and any(each.what in self.doubtful for each in refusals):
             outcome = "not certain"
         return OutputErrorResult(
@@ -279,9 +278,11 @@ class _Case:
         return Prior(self.start, precision)
 
     def _errors(self, x: Array) -> Array:
-        """Mean squared errors (S, n_q) of the held-out segments."""
-        errors = [starts_of(self.forward, shots, x)[1] for shots in self.held_out]
-        return np.asarray(np.mean(np.concatenate(errors) ** 2, axis=1))
+        """Squared errors (n, n_q) of the held-out segments, one after the other."""
+        errors = [
+            starts_of(self.forward, shots, x)[1].reshape(-1, len(self.unknowns.joints)) for shots in self.held_out
+        ]
+        return np.asarray(np.concatenate(errors) ** 2)
 
     def _estimates(self, solution: Solution, free: Mask, relative: bool) -> tuple[list[Estimate], list[Refusal]]:
         from scipy.stats import t as student  # slow to load, seldom needed
@@ -358,19 +359,21 @@ def _doubt(kind: str, value: float, half: float) -> str:
     return ""
 
 
-def _outcome(before: Array, after: Array) -> str:
-    """Outcome from the mean squared errors (S, n_q) of the held-out segments, relative to those before."""
+def outcome_of(before: Array, after: Array) -> str:
+    """Outcome from the squared errors (n, n_q) of the held-out part, by Wilcoxon's test of its blocks in pairs.
+
+    The blocks differ as much as the motion: a wrong joint is seen in those alone in which it moves.
+    """
+    from scipy.stats import wilcoxon  # slow to load, seldom needed
+
     scale = np.maximum(np.mean(before, axis=0), LEAST_ERROR**2)
-    blocks = [
+    first, second = (
         np.array([float(np.mean(part)) for part in np.array_split(each / scale, min(BLOCKS, len(each)))])
         for each in (before, after)
-    ]
-    share, t = gain(*blocks) if len(blocks[0]) > 1 else (float(1.0 - blocks[1][0] / blocks[0][0]), 0.0)
-    if share <= 0.0:
+    )
+    if second.mean() >= first.mean():
         return "not better"
-    # few segments tell no t-value; each of them is better then, and by far
-    is_sure = t >= GAIN_T or bool((blocks[1] < FAR_BETTER * blocks[0]).all())
-    return "better" if is_sure else "not certain"
+    return "better" if wilcoxon(first, second, alternative="greater").pvalue <= CHANCE else "not certain"
 
 
 def _is_driven(mechanism: Mechanism, joint: str) -> bool:

@@ -18,7 +18,8 @@ class Forward:
     """Forward model M a + f + friction = efforts of the actuators.
 
     A step evaluates the acceleration once, at the middle of the step: q + h/2 v, and the velocity extrapolated with the
-    acceleration of the step before. This is of second order, as the actuators' efforts are constant within a step.
+    acceleration of the step before. Friction there is linear in the acceleration, so that strong friction of a light
+    link is stable. This is of second order, as the actuators' efforts are constant within a step.
 
     scales  (n_q,) speeds of the smooth Coulomb friction, rad/s or m/s
     """
@@ -61,7 +62,7 @@ class Forward:
                 break
             told = actuation.efforts(q, v)
             middle = q + 0.5 * h * v, v + 0.5 * h * a
-            M, a = model.acceleration(*middle, told[0])
+            M, a = model.acceleration(*middle, told[0], a, h)
             if sensitivity is not None:
                 sensitivity.step(*middle, a, M, actuation.derivatives(*told[1:]), h)
             q, v = q + h * (v + 0.5 * h * a), v + h * a
@@ -77,12 +78,20 @@ class _Model:
         self._viscous, self._coulomb, self._offset, armature = (x[forward.unknowns.place(name)] for name in FRICTION)
         self._rotors = np.diag(armature)
 
-    def acceleration(self, q: Array, v: Array, effort: Array) -> tuple[Array, Array]:
-        """(mass matrices with rotors (S, n_q, n_q), accelerations (S, n_q))."""
+    def acceleration(self, q: Array, v: Array, effort: Array, before: Array, h: float) -> tuple[Array, Array]:
+        """(mass matrices with rotors (S, n_q, n_q), accelerations (S, n_q)).
+
+        before  accelerations (S, n_q) with which v was extrapolated by h/2
+        """
         M, f = self._efforts.mass_and_bias(self._beta, q, v)
         M += self._rotors
-        friction = self._viscous * v + self._coulomb * np.tanh(v / self._scales) + self._offset
-        return M, np.asarray(np.linalg.solve(M, (effort - f - friction)[..., None])[..., 0])
+        smooth = np.tanh(v / self._scales)
+        friction = self._viscous * v + self._coulomb * smooth + self._offset
+        slope = 0.5 * h * (self._viscous + self._coulomb * (1.0 - smooth**2) / self._scales)
+        implicit, joint = M.copy(), np.arange(v.shape[1])
+        implicit[:, joint, joint] += slope
+        right = effort - f - friction + slope * before
+        return M, np.asarray(np.linalg.solve(implicit, right[..., None])[..., 0])
 
 
 class _Sensitivity:
@@ -123,12 +132,9 @@ class _Sensitivity:
         by_v[:, joint, joint] += self._viscous + self._coulomb * (1.0 - smooth**2) / self._forward.scales
         right = actuation[0][..., None] * self._dq + actuation[1][..., None] * self._dv
         right[..., : self._n_free] += self._explicit(q, v, a, smooth, actuation[2])
-        held = np.linalg.solve(M, np.concatenate([right, by_q, by_v], axis=2))
-        n, n_q = self.columns, len(joint)
-        b, Aq, Av = held[..., :n], -held[..., n : n + n_q], -held[..., n + n_q :]
         dq, dv = self._dq, self._dv
-        da = Aq @ (dq + 0.5 * h * dv) + Av @ dv + b
-        da += 0.5 * h * (Av @ da)
+        right -= by_q @ (dq + 0.5 * h * dv) + by_v @ dv
+        da = np.linalg.solve(M + 0.5 * h * by_v, right)
         self._dq = dq + h * dv + 0.5 * h * h * da
         self._dv = dv + h * da
 
