@@ -40,6 +40,7 @@ ON_SLOPE = 1e-6  # increment of first differences
 ON_CURVE = 1e-4  # increment of second differences
 SQUARINGS = 3  # of a matrix, for an upper bound of its largest eigenvalue
 RANK = 1e-8  # share of the largest singular value of J: rows below it restrain nothing
+PAST_OF_ALL = 30  # coordinates up to which all earlier states are checked; beyond, a share that bounds the work
 MANY = 200  # coordinates from which on only the fastest modes are computed
 DENSE_TICKS = 65536  # modes are checked at ticks that are powers of four up to here, then at each multiple
 
@@ -124,9 +125,9 @@ class FastestMode:
         """
         found, fastest, size, at = None, None, SUSPECT / self._step_s, self._at_v
         now = [array.copy() for array in (self._w.t, self._w.q, self._w.v)]
-        if self._system.n_q >= MANY:
-            states = states[-1:]  # the modes of one state take a second
-        elif departed and not self._system.mechanism.oriented_joints:
+        share = min(1.0, (PAST_OF_ALL / max(self._system.n_q, 1)) ** 2)  # a state's work grows with the square
+        states = states[-max(round(share * len(states)), 1) :]
+        if departed and not self._system.mechanism.oriented_joints:
             states = with_middles(states)
         for state in states[np.all(np.isfinite(states), axis=1)]:
             self._w.t[0] = state[0]

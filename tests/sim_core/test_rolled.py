@@ -482,7 +482,7 @@ def test_derivation_emission_and_checks_of_rolled_kernels_grow_with_the_number_o
     assert (most - many) / (counts[2] - counts[1]) <= 1.1 * (many - few) / (counts[1] - counts[0])
 
 
-def test_the_fastest_mode_of_a_long_chain_is_found_and_named() -> None:
+def test_the_fastest_mode_of_a_long_chain_is_found_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = tree(220)
     stiff = dataclasses.replace(chain.joints[100], spring=JointSpring(stiffness=3e5))
     joints = (*chain.joints[:100], stiff, *chain.joints[101:])
@@ -494,6 +494,10 @@ def test_the_fastest_mode_of_a_long_chain_is_found_and_named() -> None:
     x = np.random.default_rng(0).normal(size=220)
     assert differs(modes._fast_modes.inertial(x), modes._M @ x) < 1e-10
     assert abs(modes._unresolved()[0][0] - dense[np.argmax(np.abs(dense))]) < 1e-3 * np.abs(dense).max()
+    looked_at: list[float] = []  # a cause is looked for in so few earlier states that the run is not held up
+    monkeypatch.setattr(modes, "_check", lambda _: looked_at.append(float(modes._w.t[0])))
+    modes.check_past(np.arange(32.0)[:, None] * np.ones(1 + 2 * 220), departed=True)
+    assert looked_at == [31.0]
     with warnings.catch_warnings():
         warnings.simplefilter("error", StepTooLargeWarning)
         Simulation(assemble(chain))
