@@ -99,7 +99,13 @@ class Graph:
     """A launch, the bridge, a router and a peer."""
 
     def __init__(
-        self, ground: Any, start_deg: float = 175.0, step_ms: float = 2.0, nodes: str = "", plan: Path | None = None
+        self,
+        ground: Any,
+        start_deg: float = 175.0,
+        step_ms: float = 2.0,
+        nodes: str = "",
+        plan: Path | None = None,
+        count: int = 2,
     ) -> None:
         self.ground, self.router = ground, Router()
         if plan is None:
@@ -108,7 +114,7 @@ class Graph:
         self.launch = ground.start("launch", plan)
         self.bridge = self.start_bridge()
         self.peer = Peer(self.router.address)
-        ground.wait_until_running(self.launch, 2)
+        ground.wait_until_running(self.launch, count)
 
     def start_bridge(self) -> subprocess.Popen[str]:
         process: subprocess.Popen[str] = self.ground.start("bridge", "ros2", "--connect", self.router.address)
@@ -238,6 +244,8 @@ def test_parameters_of_nodes_are_parameters_of_ros(graph: Graph, until: Callable
     assert ask("sim", "list_parameters")["result"]["names"] == ["arm_damping", "pendulum_damping"]
     value = ask("sim", "get_parameters", names=["arm_damping", "nothing"])["values"]
     assert (value[0]["type"], value[0]["double_value"], value[1]["type"]) == (3, 0.001, 0)
+    events, event = "/parameter_events", "rcl_interfaces/msg/ParameterEvent"
+    graph.peer("listen", name=events, kind=event)
     change = {"name": "arm_damping", "value": {"type": 3, "double_value": 0.002}}
     assert ask("sim", "set_parameters", parameters=[change])["results"] == [{"successful": True, "reason": ""}]
     wrong = {"name": "arm_dampin", "value": {"type": 3, "double_value": 0.002}}
@@ -246,8 +254,61 @@ def test_parameters_of_nodes_are_parameters_of_ros(graph: Graph, until: Callable
     assert "arm_damping" in told["reason"]
     with Client(0) as client:
         assert client.call("sim", "get_parameters")["arm_damping"] == 0.002
+    until(lambda: count(graph, events, event) == 1)
+    told = graph.peer("heard", name=events, kind=event)["last"]
+    assert (told["node"], told["new_parameters"], told["deleted_parameters"]) == ("/sim", [], [])
+    assert [(each["name"], each["value"]["double_value"]) for each in told["changed_parameters"]] == [
+        ("arm_damping", 0.002)
+    ]
     described = ask("sim", "describe_parameters", names=["arm_damping"])["descriptors"][0]
     assert (described["type"], described["description"]) == (3, "N m s")
+
+
+TWO = """
+[[include]]
+file = "one.toml"
+namespace = "left"
+
+[[include]]
+file = "one.toml"
+namespace = "right"
+"""
+
+
+def test_robots_of_two_namespaces_are_apart(ground: Any, until: Callable[..., None]) -> None:
+    (ground.folder / "one.toml").write_text(SIM.format(start_deg=0.0, step_ms=4.0) + ground.node("Listener"))
+    plan = ground.folder / "two.toml"
+    plan.write_text(TWO)
+    graph = Graph(ground, plan=plan, count=3)
+    try:
+        left, right = (f"/{side}{ROBOT}" for side in ("left", "right"))
+        for topic in (f"{left}/joint_states", f"{right}/joint_states"):
+            until(lambda topic=topic: has(graph, topic))
+            graph.peer("listen", name=topic, kind=JOINT_STATE)
+        graph.peer("listen", name="/parameter_events", kind="rcl_interfaces/msg/ParameterEvent")
+        assert {"%left/listener", "%right/listener"} <= {f"{parts[7]}/{parts[8]}" for parts in graph.peer("graph")}
+        names = call(graph, "get_entities")["entities"]
+        assert {"left/rotary_pendulum/arm", "right/rotary_pendulum/arm"} <= set(names)
+
+        def arm(side: str) -> float:
+            last = graph.peer("heard", name=f"{side}/joint_states", kind=JOINT_STATE)["last"]
+            return 0.0 if last is None else float(last["position"][0])
+
+        def moved() -> bool:
+            message = {"name": ["arm"], "effort": [0.002]}
+            graph.peer("publish", name=f"{left}/joint_command", kind=JOINT_STATE, message=message)
+            return arm(left) > 0.1
+
+        until(moved)
+        assert abs(arm(right)) < 1e-9
+        change = {"name": "right/arm_damping", "value": {"type": 3, "double_value": 0.002}}
+        done = graph.peer("call", name="/sim/set_parameters", request={"parameters": [change]})
+        assert done["results"] == [{"successful": True, "reason": ""}]
+        until(lambda: count(graph, "/parameter_events", "rcl_interfaces/msg/ParameterEvent") == 1)
+        out, _ = graph.stop_bridge()
+        assert "0 were refused" in out
+    finally:
+        graph.close()
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,14 @@ from nodes.framework.bridges.ros2.commands import RobotCommands
 from nodes.framework.bridges.ros2.conversion import ros_time
 from nodes.framework.bridges.ros2.model import robot_model
 from nodes.framework.bridges.ros2.neighbours import Neighbours
-from nodes.framework.bridges.ros2.parameters import UNREACHABLE, NodeParameters
+from nodes.framework.bridges.ros2.parameters import UNREACHABLE, NodeParameters, parameter_event
 from nodes.framework.bridges.ros2.robot_topics import RobotTopics
 from nodes.framework.bridges.ros2.session import RosSession
 from nodes.framework.bridges.ros2.simulation_services import SimulationServices
 from nodes.framework.client import Client
 from nodes.framework.messages import BodyPoses, Description, Event, Message, RobotState
 from nodes.framework.ros2.interfaces.geometry_msgs import TransformStamped
+from nodes.framework.ros2.interfaces.rcl_interfaces import ParameterEvent
 from nodes.framework.ros2.interfaces.rosgraph_msgs import Clock
 from nodes.framework.ros2.interfaces.tf2_msgs import TFMessage
 from nodes.framework.transport.domain import domain_folder
@@ -58,6 +59,8 @@ class Ros2Bridge:
         self._clock = self._node.publisher("/clock", Clock, graph.Qos(depth=1))
         self._tf = self._node.publisher("/tf", TFMessage, graph.Qos(depth=100))
         self._fixed = self._node.publisher("/tf_static", TFMessage, graph.LATCHED)
+        self._changes = self._node.publisher("/parameter_events", ParameterEvent, graph.Qos(depth=1000))
+        self._change: Event | None = None  # latest change of a parameter
         self._transforms: dict[str, TransformStamped] = {}
         self._services = SimulationServices(self._robots)
         self._services.declare(self._node)
@@ -143,6 +146,8 @@ class Ros2Bridge:
             self._add_robot(message)
         elif isinstance(message, Event) and message.kind == "refused" and message.node == NODE:
             self.session.refusals.refuse(f"{robot}/command", f"by the simulation: {message.detail}")
+        elif isinstance(message, Event) and message.kind == "set":
+            self._pass_change(message, time_s)
 
     def _pass_state(self, robot: str, state: RobotState, time_s: float) -> None:
         stamp = ros_time(time_s)
@@ -154,6 +159,13 @@ class Ros2Bridge:
             self._clock.publish(Clock(stamp))
         self._robots[robot].publish_state(state, stamp)
         self._commands[robot].follow_trajectory(state)
+
+    def _pass_change(self, event: Event, time_s: float) -> None:
+        """Publish a change of a parameter, of which the simulation publishes one event for each robot."""
+        what, before = (None if e is None else (e.timestamp, e.node, e.key, e.new) for e in (event, self._change))
+        self._change = event
+        if what != before:
+            self._changes.publish(parameter_event(event, ros_time(time_s)))
 
     def _add_robot(self, description: Description) -> None:
         robot = description.robot

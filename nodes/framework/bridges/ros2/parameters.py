@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nodes.framework.bridges.ros2 import graph
 from nodes.framework.bridges.ros2.session import RosSession
 from nodes.framework.client import Client, UnknownNameError
+from nodes.framework.messages import Event
+from nodes.framework.ros2.interfaces.builtin_interfaces import Time
 from nodes.framework.ros2.interfaces.rcl_interfaces import (
     DescribeParameters,
     FloatingPointRange,
@@ -17,6 +20,7 @@ from nodes.framework.ros2.interfaces.rcl_interfaces import (
     ListParametersResult,
     Parameter,
     ParameterDescriptor,
+    ParameterEvent,
     ParameterType,
     ParameterValue,
     SetParameters,
@@ -128,6 +132,21 @@ class NodeParameters:
     def _call(self, service: str, **args: Any) -> dict[str, Any]:
         found: dict[str, Any] = self._client.call(self.name, service, **args)
         return found
+
+
+def parameter_event(event: Event, stamp: Time) -> ParameterEvent:
+    """The message on /parameter_events of an event of the launch that a parameter of a node was set."""
+    old, new = (
+        {name: found for name, value in _flat({event.key: json.loads(text)}) if (found := _ros_value(value)).type}
+        for text in (event.old, event.new)
+    )
+    return ParameterEvent(
+        stamp,
+        f"/{graph.ros_name(event.node)}",
+        [Parameter(name, value) for name, value in new.items() if name not in old],
+        [Parameter(name, value) for name, value in new.items() if name in old and old[name] != value],
+        [Parameter(name, value) for name, value in old.items() if name not in new],
+    )
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
