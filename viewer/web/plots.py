@@ -56,7 +56,7 @@ class WebPlots:
             self._signals = signals
             kinds = tuple(
                 f"{topic} {kind}"
-                for topic in sorted(signals.store.topics)
+                for topic in sorted(signals.store.topics, key=lambda each: (each != f"{signals.robot}/state", each))
                 for kind in dict.fromkeys(_kind_of(each) for each in signals.store.fields(topic))
             )
             if kinds and tuple(self._kind.options) != kinds:
