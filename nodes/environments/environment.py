@@ -135,10 +135,13 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
             )
         motion = self.world.step(actions * self._largest)
         self._actions += 1
-        rewards = np.asarray(self.task.reward(motion, actions.T), dtype=float)
+        rewards = self._per_system("reward", self.task.reward(motion, actions.T)).astype(float)
         infos: dict[str, Any] = {}
         lost = ~np.isfinite(motion.q.sum(axis=0) + motion.v.sum(axis=0))
-        terminated = self.task.fails(motion) | lost
+        if (bad := ~np.isfinite(rewards) & ~lost).any():
+            i = int(np.argmax(bad))
+            raise InvalidRequest(f"reward returned {rewards[i]} for environment {i}; it must be finite")
+        terminated = self._per_system("fails", self.task.fails(motion)).astype(bool) | lost
         late = self.world.systems.late
         truncated = ((self._actions >= self._most) | late) & ~terminated
         if lost.any():
@@ -158,6 +161,15 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
             self._begin(done)
             motion = self.world.systems.motion()
         return self._observed(motion), rewards, terminated, truncated, infos
+
+    def _per_system(self, name: str, returned: Any) -> Array:
+        values = np.asarray(returned)
+        if values.shape != (self.num_envs,):
+            raise InvalidRequest(
+                f"{name} returned the shape {values.shape} for {self.num_envs} systems; it must be ({self.num_envs},), "
+                "one value per system: the systems are the last axis of motion.q and of the actions"
+            )
+        return values
 
     def _checked(self, actions: Any) -> Array:
         values = np.asarray(actions, dtype=float)

@@ -140,8 +140,11 @@ def test_a_range_outside_the_bounds_of_a_parameter_is_refused(tmp_path: Path) ->
         bad(**own, ranges={"damping": (-1.0, 1.0)})
 
 
-def acted(action: Any) -> None:
-    env = bad()
+STILL = np.zeros((2, 1))
+
+
+def acted(action: Any, **more: Any) -> None:
+    env = bad(**more)
     env.reset(seed=0)
     env.step(action)
 
@@ -151,6 +154,9 @@ def acted(action: Any) -> None:
     [
         (lambda: acted([[0.0], [np.nan]]), "action 0 of environment 1 is nan; it must be finite"),
         (lambda: acted(np.zeros((2, 3))), r"actions have shape \(2, 3\); for 'rotary_pendulum' it must be \(2, 1\)"),
+        (lambda: acted(STILL, reward=lambda m, a: -(m.q**2).sum()), r"reward returned the shape \(\) for 2 systems"),
+        (lambda: acted(STILL, reward=lambda m, a: m.time * np.nan), "reward returned nan for environment 0"),
+        (lambda: acted(STILL, fails=lambda m: (m.q > 9).any()), r"fails returned the shape \(\) for 2 systems"),
         (lambda: bad().step(np.zeros((2, 1))), "step was called before reset"),
         (lambda: bad(ranges={"arm_damping": (2.0, 1.0)}), "'arm_damping' is 2 to 1"),
         (lambda: bad(ranges={"arm_dampin": (0.0, 1.0)}), "tunable 'arm_dampin'"),
