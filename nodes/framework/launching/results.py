@@ -158,13 +158,13 @@ class RunResults:
                 self.summary.refused_commands[name] = refused["reason"]
 
     def _note_unsaid(self, name: str, refusal: str) -> None:
-        """Note, for the summary, a node that published no command because all its commands were invalid.
+        """Note, for the summary, a node of which commands were invalid and therefore not published.
 
         refusal  topic and reason of the node's latest rejected message
         """
         topic, _, reason = refusal.partition(": ")
         commands = {f"'{view.sim.robot_name}/command'" for view in self.plan.views}
-        if name in self._commanders and not self._accepted.get(name) and topic in commands:
+        if name in self._commanders and topic in commands:
             self.summary.refused_commands.setdefault(name, reason)
 
     def _note_losses(self, name: str, counters: Mapping[str, int], refusal: str, forged: Mapping[str, int]) -> None:
@@ -224,7 +224,8 @@ class RunResults:
         elif summary.refused_commands:
             name, reason = next(iter(summary.refused_commands.items()))
             summary.exit_code = ALL_REFUSED
-            summary.ended = f"every command of {name!r} was rejected: {reason}"
+            which = "commands of {!r} were" if self._accepted.get(name) else "every command of {!r} was"
+            summary.ended = f"{which.format(name)} rejected: {reason}"
         elif failures := summary.judged("failed"):
             summary.exit_code = VERDICT_FAILED
             summary.ended = "; ".join(f"{name} failed: {reason}" for name, reason in failures.items())

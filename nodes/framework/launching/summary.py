@@ -138,7 +138,7 @@ class Summary(msgspec.Struct, kw_only=True):
                                   for none
     nodes                         {node: its communication problems}
     holes                         {node that failed while the run continued: text about the missing data}
-    refused_commands              {node whose commands were all refused: reason}
+    refused_commands              {node whose commands were all refused, or in part invalid: reason}
     rejected_connections          number of connections without an allowed key that were rejected, over all sockets
     rejected_connections_by_kind  {kind: number of rejected connections}; the kinds are connections with another key,
                                   without a key, or without ZeroMQ

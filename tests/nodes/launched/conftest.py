@@ -34,6 +34,7 @@ class Damper(Node):
         joint: str = "arm"
         mode: str = "effort"
         fails_at: float = 1e9  # s
+        not_finite_at: float = 1e9  # s
 
     @classmethod
     def check(cls, params, plan):
@@ -50,6 +51,8 @@ class Damper(Node):
         if state.timestamp > self.params.fails_at:
             raise RuntimeError("the damper is on fire")
         effort = -self.params.damping * state.velocity[0]
+        if state.timestamp > self.params.not_finite_at:
+            effort = float("nan")
         yield "command", JointCommand(
             mode=self.params.mode, name=[self.params.joint], value=[effort], state_seq=state.seq
         )

@@ -46,6 +46,11 @@ def test_a_controller_that_says_nothing_and_one_that_is_only_refused_are_told_at
             r"it must be one of effort, velocity, position;"
             r" did you mean 'position'\?, exit code 1",
         ),
+        (
+            ground.node("Damper", more="params = { not_finite_at = 0.2 }"),
+            1,
+            r"ended +commands of 'damper' were rejected: value is not finite: entry 0 is nan; .*, exit code 1",
+        ),
     ):
         done = ground.run("launch", ground.launch_file(nodes, mode=mode, more="duration_s = 0.5\n"))
         assert done.returncode == code, done.stdout

@@ -193,9 +193,10 @@ def launch(
     continues from its recorded state, but a node whose code or parameters changed starts fresh. --duration then
     gives the simulation time at which the launch ends.
 
-    Exit code 0 on success; 1 if a required milestone was missed, every command of a node was rejected, a node's verdict
-    on the run is "failed", or the robot is stopped at the end by a guard or an emergency stop; 2 for an invalid plan; 3
-    if a verdict is "not certain". If a node fails, the exit code is the exit code of that node.
+    Exit code 0 on success; 1 if a required milestone was missed, every command of a node was rejected, some commands
+    of a node were invalid, such as NaN, a node's verdict on the run is "failed", or the robot is stopped at the end by
+    a guard or an emergency stop; 2 for an invalid plan; 3 if a verdict is "not certain". If a node fails, the exit code
+    is the exit code of that node.
     """
     if args:
         _print_arguments(file)
