@@ -28,7 +28,7 @@ def cart_pole(cart_mass=1.0, pole_mass=0.1, pole_length=0.5, start_deg=10.0) -> 
             Joint(name="rail", kind="prismatic", child="cart", axis=X),
             Joint(name="hinge", kind="revolute", parent="cart", child="pole", axis=Z),
         ),
-        actuators=(Actuator(name="rail", joint="rail", effort_limit=20.0, unit="N"),),
+        actuators=(Actuator(name="rail", joint="rail", effort_limit=20.0),),
         gravity=(0, -9.81, 0),
         initial_q=(0, math.radians(start_deg)),
         initial_v=(0, 0),

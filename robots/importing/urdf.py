@@ -452,7 +452,6 @@ class Reader:
             Actuator(
                 name=joint.name,
                 joint=joint.name,
-                unit="N" if joint.is_length else "N m",
                 effort_limit=None if effort >= NO_LIMIT else effort,
                 velocity_limit=None if velocity >= NO_LIMIT or velocity == 0.0 else velocity,
             )

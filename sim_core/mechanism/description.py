@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -143,14 +143,14 @@ class Actuator(Frozen):
     An actuator with a `servo` also accepts velocity and position commands, see `sim_core.servos.loops`; position
     commands are limited by the joint's limits. An actuator without a joint exerts no effort. Its command is an input of
     guards, which read it as a switch (1 for on, 0 for off), or of a PrescribedMotion. `start` is the initial effort or
-    command.
+    command. A mechanism gives an actuator without a `unit` that of an effort along its joint: N or N m.
     """
 
     name: str
     joint: str = ""
     start: float = 0.0
     effort_limit: Annotated[float, Positive(remedy="give None for no limit")] | None = None
-    unit: str = "N m"
+    unit: str = ""
     velocity_limit: Annotated[float, Positive(remedy="give None for no limit")] | None = None
     servo: Servo | None = None
 
@@ -226,6 +226,13 @@ FAMILIES = {
 }
 
 
+def _with_unit(actuator: Actuator, along: set[str]) -> Actuator:
+    """The actuator, with a unit; `along` has the names of the joints that are translations."""
+    if not isinstance(actuator, Actuator) or actuator.unit:
+        return actuator
+    return replace(actuator, unit="N" if actuator.joint in along else "N m")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(Frozen):
     """A complete mechanism and its start state.
@@ -285,6 +292,10 @@ class Mechanism(Frozen):
         if states and len(self.initial_v) == len(self.initial_q) == self.coordinate_count - len(states):
             object.__setattr__(self, "initial_q", (*self.initial_q, *[0.0 for _ in states]))
             object.__setattr__(self, "initial_v", (*self.initial_v, *[state.start for state in states]))
+        if isinstance(self.actuators, tuple) and isinstance(self.joints, tuple):  # `validate` refuses others
+            along = {each.name for each in self.joints if isinstance(each, Joint) and each.kind == "prismatic"}
+            actuators = (_with_unit(each, along) for each in self.actuators)
+            object.__setattr__(self, "actuators", tuple(actuators))
 
     def __repr__(self) -> str:
         kinds = ("bodies", "moving_joints", "constraints", "springs", "beams", "contacts", "forces", "actuators")

@@ -169,3 +169,11 @@ def test_a_tunable_is_refused_while_running_as_in_a_description_and_keeps_its_va
         sim.set_parameters({"arm_damping": 0.5, "pendulum_damping": -1.0})
     assert sim.parameters == {"arm_damping": 0.25, "pendulum_damping": 0.0}
     assert sim.snapshot().p.tolist() == [0.25, 0.0]
+
+
+def test_an_actuator_without_a_unit_has_that_of_an_effort_along_its_joint() -> None:
+    drives = [
+        Actuator(name=name, joint=joint, unit=unit)
+        for name, joint, unit in (("a", "rail", ""), ("b", "hinge", ""), ("c", "hinge", "V"))
+    ]
+    assert [each.unit for each in cart(actuators=tuple(drives)).actuators] == ["N", "N m", "V"]

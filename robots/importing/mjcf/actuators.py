@@ -141,7 +141,7 @@ class Actuators:
             self.pulling[target] = (*self.pulling.get(target, ()), (name, 1.0))
             unit = "N m" if self._tendons.turns(target) else "N"
         else:
-            unit = "N" if joint.is_length else "N m"
+            unit = ""
         limit = self._effort_limit(index, element, does)
         return Actuator(name=name, joint=joint.name if joint else "", unit=unit, effort_limit=limit, servo=does.servo)
 
