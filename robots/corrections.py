@@ -30,6 +30,7 @@ import msgspec
 
 from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism import Actuator, Body, Joint, JointFriction, Mechanism
+from sim_core.tables import misfit
 
 Six = tuple[float, float, float, float, float, float]
 
@@ -78,13 +79,13 @@ def read_corrections(path: Path) -> Corrections:
     """The corrections in a TOML file. Raises InvalidRequest that names the file and the key."""
     try:
         found: dict[str, Any] = tomllib.loads(path.read_text())
+        if wrong := misfit(found, Corrections):
+            raise InvalidRequest(f"corrections {str(path)!r}: {wrong}")
         return msgspec.convert(found, Corrections)
     except OSError as error:
         raise InvalidRequest(f"corrections {str(path)!r}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"corrections {str(path)!r} are no TOML: {error}") from None
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(f"corrections {str(path)!r}: {error}") from None
 
 
 def corrections_text(corrections: Corrections, comment: str) -> str:

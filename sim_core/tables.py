@@ -215,6 +215,8 @@ def _wrong_choice(data: object, kind: inspect.UnionType, at: str, first: Mapping
     if not all(found):
         return None
     kinds = [one for one in kind.types if not isinstance(one, inspect.NoneType)]
+    if isinstance(data, Mapping) and any(isinstance(one, inspect.StructType) for one in kinds):
+        kinds = [one for one in kinds if isinstance(one, inspect.StructType)]
     if len(kinds) == 1:
         return _wrong(data, kinds[0], at, first)
     inside = [each for each in found if each and each.key != at]

@@ -22,7 +22,7 @@ from nodes.hil.logs.units import (
     Channel,
     units_of,
 )
-from sim_core.support.suggestion import did_you_mean
+from sim_core.tables import misfit
 
 CHANNELS: tuple[Channel, ...] = ("position", "velocity", "effort", "command")
 
@@ -165,33 +165,16 @@ class Columns(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
 
 
 def read_columns(path: Path) -> Columns:
-    """The table of columns in a TOML file. Raises LogError that names the file and the key."""
+    """The table of columns in a TOML file. Raises LogError that names the file, the table and the key."""
     try:
-        text = path.read_text()
-        found: dict[str, Any] = tomllib.loads(text)
-        _check_channels(found, path, text)
+        found: dict[str, Any] = tomllib.loads(path.read_text())
+        if wrong := misfit(found, Columns):
+            raise LogError(f"--columns {str(path)!r}: {wrong}")
         return msgspec.convert(found, Columns)
     except OSError as error:
         raise LogError(f"--columns {str(path)!r}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise LogError(f"--columns {str(path)!r} is no TOML: {error}") from None
-    except msgspec.ValidationError as error:
-        raise LogError(f"--columns {str(path)!r}: {error}") from None
-
-
-def _check_channels(found: dict[str, Any], path: Path, text: str) -> None:
-    """Raise LogError for a channel of a joint or motor that there is not, with its line."""
-    for kind in ("joints", "motors"):
-        tables = found.get(kind)
-        for name, given in tables.items() if isinstance(tables, dict) else ():
-            for key in given if isinstance(given, dict) else ():
-                if key not in CHANNELS:
-                    lines = [n for n, line in enumerate(text.splitlines(), 1) if line.split("=")[0].strip() == key]
-                    place = f"line {lines[0]}: " if len(lines) == 1 else ""
-                    raise LogError(
-                        f"--columns {str(path)!r}: {place}[{kind}.{name}] has no {key!r}; its columns are "
-                        f"{', '.join(CHANNELS)}{did_you_mean(key, CHANNELS)}"
-                    )
 
 
 def time_factor(time: TimeColumn) -> float:

@@ -15,12 +15,16 @@ from sim_core.mechanism import Mechanism
 
 # Words of column names, the most telling first; a set value or a controller's demand is no measurement.
 WORDS: dict[Channel, tuple[str, ...]] = {
-    "command": ("cmd", "command", "clipped", "tau_con"),
+    "command": ("clipped", "cmd", "command", "tau_con"),
     "effort": ("effort", "torque", "tau", "trq", "current", "force"),
     "velocity": ("velocity", "velocities", "vel", "speed", "dq", "qd", "rate"),
     "position": ("position", "positions", "pos", "angle", "ang", "q", "theta"),
 }
-DEMANDS = {"des", "desired", "ref", "reference", "goal", "target", "setpoint", "filt", "raw", "acc", "store", "error"}
+MEASURED = {"meas", "measured", "actual"}
+DEMANDS = {
+    *("des", "desired", "ref", "reference", "goal", "target", "setpoint", "store"),
+    *("filt", "raw", "acc", "error", "fric", "friction"),
+}
 TIMES = ("time", "t", "timestamp", "stamp", "meas_time", "time_s", "sec", "seconds")
 TURN = 2.0 * np.pi
 
@@ -32,9 +36,10 @@ def _words(name: str) -> list[str]:
 def guess(tables: Sequence[Table], mechanism: Mechanism, robot: str) -> str:
     """Text of a table of columns (TOML). Joints without a match are left as comments, as are columns without a joint.
 
-    The guess is by names alone; comments say how far each column goes.
+    The guess is by names, measured and changing columns first; comments say how far each column goes.
     """
-    columns = {name: values for table in tables for name, values in table.columns.items()}
+    every = {name: values for table in tables for name, values in table.columns.items()}
+    columns = {name: every[name] for name in sorted(every, key=lambda name: _rank(name, every[name]))}
     time = next((name for name in columns if _words(name) and " ".join(_words(name)) in _spoken(TIMES)), "")
     chosen: dict[str, dict[Channel, str]] = {joint.name: {} for joint in mechanism.moving_joints}
     used = {time}
@@ -45,6 +50,8 @@ def guess(tables: Sequence[Table], mechanism: Mechanism, robot: str) -> str:
             chosen[joint][channel] = name
             used.add(name)
     _by_number(columns, chosen, used)
+    if len(chosen) == 1:
+        _of_the_only_joint(columns, next(iter(chosen.values())), used)
     lines = [
         f"robot = {json.dumps(robot)}",
         "# parameters = { }      # of the robot, as `armswing robot show` lists them",
@@ -61,12 +68,15 @@ def guess(tables: Sequence[Table], mechanism: Mechanism, robot: str) -> str:
         starts = dict(zip((joint.name for joint in mechanism.moving_joints), mechanism.initial_q, strict=False))
         lines += ["", "[locked]                # joints without a column: their positions, rad or m, to be confirmed"]
         lines += [f"{_key(joint.name)} = {starts.get(joint.name, 0.0):g}" for joint in held]
+    driven = {actuator.joint for actuator in mechanism.actuators}
     for each in mechanism.moving_joints:
         if chosen[each.name].get("position"):
             lines += ["", f"[joints.{_key(each.name)}]", *_lines(columns, chosen[each.name], each.unit == "m")]
-    rest = [name for name in columns if name not in used]
+            if each.name in driven and "effort" not in chosen[each.name]:
+                lines.append('# effort = "..."        # it has a motor, and no column names its effort')
+    rest = [name for name in every if name not in used]
     if rest:
-        lines += ["", "# Columns that are not used:", *(f"#   {name}" for name in rest)]
+        lines += ["", "# Columns that are not used:", *(f"#   {name}  {_span(every[name])}" for name in rest)]
     texts = {name: where for table in tables for name, where in table.texts.items()}
     if texts:
         lines += ["", "# Columns that are not of numbers, and cannot be used:"]
@@ -81,9 +91,16 @@ def _spoken(names: Iterable[str]) -> set[str]:
 def _channel(name: str) -> Channel | None:
     """The quantity that the name of a column says; None for set values, and if no word tells."""
     words = _words(name)
-    if DEMANDS & set(words) and not {"meas", "measured", "actual"} & set(words):
+    if DEMANDS & set(words) and not MEASURED & set(words):
         return None
     return next((channel for channel, hints in WORDS.items() if any(_has(words, hint) for hint in hints)), None)
+
+
+def _rank(name: str, values: Floats) -> tuple[bool, bool, int]:
+    """Order in which columns are taken: those that change, those that are measured, the most telling word."""
+    words, known = _words(name), values[np.isfinite(values)]
+    hints = [at for each in WORDS.values() for at, hint in enumerate(each) if _has(words, hint)]
+    return not (len(known) and np.ptp(known) > 0.0), not MEASURED & set(words), min(hints, default=len(words))
 
 
 def _has(words: Sequence[str], hint: str) -> bool:
@@ -116,6 +133,21 @@ def _by_number(columns: dict[str, Floats], chosen: dict[str, dict[Channel, str]]
             used.add(names[number])
 
 
+def _of_the_only_joint(columns: dict[str, Floats], given: dict[Channel, str], used: set[str]) -> None:
+    """Give the only joint of a robot the columns that name a quantity and no joint: "position", "torque"."""
+    for name in columns:
+        channel = _channel(name)
+        if channel is not None and name not in used and channel not in given:
+            given[channel] = name
+            used.add(name)
+
+
+def _span(values: Floats) -> str:
+    """Text such as "-0.4 .. 0.7"."""
+    known = values[np.isfinite(values)]
+    return f"{known.min():.4g} .. {known.max():.4g}" if len(known) else "no values"
+
+
 def _lines(columns: dict[str, Floats], given: dict[Channel, str], slides: bool) -> list[str]:
     units = {"position": "m", "velocity": "m/s"} if slides else {"position": "rad", "velocity": "rad/s"}
     lines = []
@@ -123,10 +155,9 @@ def _lines(columns: dict[str, Floats], given: dict[Channel, str], slides: bool) 
         if name := given.get(channel):
             unit = units.get(channel, "N" if slides else "N m")
             values = columns[name][np.isfinite(columns[name])]
-            span = f"{values.min():.4g} .. {values.max():.4g}" if len(values) else "no values"
             wide = channel == "position" and not slides and len(values) and np.ptp(values) > 2.0 * TURN
             text = f'{channel} = {{ column = {json.dumps(name)}, unit = "{unit}" }}'
-            lines.append(f"{text}  # {span}" + ("; degrees?" if wide else ""))
+            lines.append(f"{text}  # {_span(values)}" + ("; degrees?" if wide else ""))
     return lines
 
 

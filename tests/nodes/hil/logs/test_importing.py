@@ -172,8 +172,8 @@ def test_ranges_of_time_select_samples_and_times_since_an_epoch_begin_at_0(tmp_p
         ('[joints.arm]\nposition = { column = "x", unit = "counts" }', "give counts_per_turn"),
         ('[joints.arm]\nposition = "x"\neffort = { column = "x", unit = "A" }', "give gain"),
         ('[joints.arm]\nposition = { column = "x", gear = 0 }', "gear is 0"),
-        ('[joints.arm]\nposition = { column = "x", gaer = 2 }', "gaer"),
-        ('[joints.arm]\nposition = "x"\nefort = "x"', r"line \d+: \[joints.arm\].*did you mean 'effort'"),
+        ('[joints.arm]\nposition = { column = "x", gaer = 2 }', "joints.arm.position: .*'gaer'; did you mean 'gear'"),
+        ('[joints.arm]\nposition = "x"\nefort = "x"', "joints.arm: unknown key 'efort'; did you mean 'effort'"),
         ('[joints.arm]\nvelocity = "x"', "no positions of arm"),
         ('[joints.arm]\nposition = "x"\n[locked]\narm = 0.0', r"both in \[joints\] and in \[locked\]"),
     ],
@@ -189,6 +189,23 @@ def test_a_time_that_goes_back_is_refused_with_its_sample(tmp_path: Path) -> Non
     table = Table("log.csv", {"t": np.array([0.0, 0.2, 0.1]), "x": np.zeros(3), "p": np.zeros(3)})
     with pytest.raises(LogError, match=r"goes back from 0.2 s to 0.1 s at sample 3 of log.csv"):
         import_log([table], columns(pendulum('[joints.arm]\nposition = "x"' + OTHER), tmp_path))
+
+
+GUESSED = [
+    ("ricmonk", "time,tail_pos,tail_tau_fric,tail_tau_meas\n0,0,0,1\n1,1,0,2\n", '"tail_tau_meas", unit = "N m"'),
+    ("ricmonk", "time,tail_pos,tail_clipped_tau,tail_cmd_tau\n0,0,0,1\n1,1,0,2\n", 'column = "tail_cmd_tau"'),
+    ("ricmonk", "time,tail_pos,phi_tau\n0,0,0\n1,1,2\n", "# effort = "),
+    ("rotary_pendulum", "time,pendulum_position,torque\n0,0,0\n1,1,2\n", "#   torque  0 .. 2"),
+    ("single_pendulum", "time,position,velocity,torque\n0,0,0,1\n1,1,0,2\n", 'effort = { column = "torque"'),
+]
+
+
+@pytest.mark.parametrize(("robot", "text", "line"), GUESSED)
+def test_a_guess_takes_measured_columns_that_change(robot: str, text: str, line: str, tmp_path: Path) -> None:
+    log, table = tmp_path / "log.csv", tmp_path / "guess.toml"
+    log.write_text(text)
+    assert run("import", log, "--guess", robot, "-o", table) == 0
+    assert line in table.read_text()
 
 
 def test_a_guess_names_columns_that_are_not_of_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
