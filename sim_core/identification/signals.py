@@ -20,6 +20,7 @@ LEAST_SAMPLES = 50  # of a part between two gaps that is used
 RESTS = 0.05  # a joint stands still below this share of its root-mean-square speed
 CALM_HZ = 2.0  # cutoff of the positions by which a joint is seen to move
 CALM_S = 0.25  # pauses that are shorter count as motion
+TWITCH = 0.01  # share of a joint's range; along a shorter way, such as where a brake lets go, it stands still
 FIRST = (0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280)  # coefficients of the derivatives of order 8
 SECOND = (-205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560)
 LEAST_MOVING_S = 2.0  # of a recording to which a model is fitted
@@ -66,13 +67,22 @@ class Sampled:
 
     @cached_property
     def moving(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """(n,) whether any joint moves. Shorter pauses than CALM_S, such as those at a reversal, count as motion."""
-        v = motion_of(self, CALM_HZ)[1]
+        """(n,) whether any joint moves. Shorter pauses than CALM_S, such as those at a reversal, count as motion.
+
+        A motion between two pauses in which each joint travels less than TWITCH of its range counts as a pause.
+        """
+        q, v, _ = motion_of(self, CALM_HZ)
         rms = np.sqrt(np.mean(v**2, axis=0))
-        fast = (np.abs(v) > RESTS * np.maximum(rms, 1e-6)).any(axis=1)
+        fast = np.abs(v) > RESTS * np.maximum(rms, 1e-6)
         width = max(1, int(CALM_S * self.rate_hz))
-        around = np.convolve(fast, np.ones(2 * width + 1))  # full: "same" is as long as the window if that is longer
-        return np.asarray(around[width : width + len(fast)] > 0)
+        # full: "same" is as long as the window if that is longer
+        around = np.convolve(fast.any(axis=1), np.ones(2 * width + 1))[width : width + len(fast)] > 0
+        travelled = np.cumsum(np.where(fast, np.abs(v), 0.0), axis=0) / self.rate_hz
+        edges = np.flatnonzero(np.diff(np.r_[False, around, False])).reshape(-1, 2)
+        for begin, end in edges.tolist():
+            if (travelled[end - 1] - travelled[begin] < TWITCH * np.ptp(q, axis=0)).all():
+                around[begin:end] = False
+        return np.asarray(around)
 
 
 def sampled(recorded: Recorded) -> list[Sampled]:

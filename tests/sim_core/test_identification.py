@@ -271,6 +271,17 @@ def test_a_part_that_is_shorter_than_the_pauses_has_as_many_instants_of_motion_a
     assert part.moving.shape == part.time.shape
 
 
+def test_a_twitch_during_a_standstill_is_no_motion_and_a_small_vibration_is() -> None:
+    time = np.arange(0.0, 20.0, 0.01)
+    swing = np.where(time < 5.0, 1.0 - np.cos(2.0 * np.pi * time / 5.0), 0.0)  # a range of 2
+    twitch = 0.01 * np.clip((time - 10.0) / 0.2, 0.0, 1.0)  # half a per cent of it, at twice the least speed
+    shake = 0.01 * np.sin(10.0 * time) * (np.abs(time - 16.0) < 1.5)
+    (part,) = sampled(Recorded(time, (swing + twitch + shake)[:, None], np.zeros((len(time), 1))))
+    assert not part.moving[(time > 6.0) & (time < 14.0)].any()
+    assert part.moving[(time > 0.5) & (time < 4.5)].all()
+    assert part.moving[(time > 15.0) & (time < 17.0)].all()
+
+
 def test_a_recording_is_split_at_gaps_and_repeated_times_are_left_out() -> None:
     time = np.concatenate([np.arange(0.0, 1.0, 0.01), np.arange(2.0, 3.0, 0.01)])
     time = np.insert(time, 20, time[19])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -31,10 +32,13 @@ def begin(verdict: FitVerdict, corrections: Corrections, folder: Path) -> None:
     write_file(folder / CORRECTED, written_toml(corrections, verdict))
 
 
-def write(verdict: FitVerdict, result: FitResult, sliding: frozenset[str], folder: Path) -> None:
-    """Write index.html, verdict.json and plots/ into a folder that was begun."""
+def write(verdict: FitVerdict, result: FitResult, units: Mapping[str, str], folder: Path) -> None:
+    """Write index.html, verdict.json and plots/ into a folder that was begun.
+
+    units  {joint: unit of its efforts}
+    """
     write_file(folder / VERDICT, msgspec.json.format(msgspec.json.encode(verdict), indent=1) + b"\n")
-    pictures = draw_all(result, sliding, folder / PLOTS)
+    pictures = draw_all(result, units, folder / PLOTS)
     page = template(Path(__file__).with_name("fit.html.j2"), number=_number)
     report = f"{REPORT}/index.html" if (folder / REPORT / "index.html").exists() else ""
     text = page.render(verdict=verdict, pictures=pictures, corrected=CORRECTED, report=report)

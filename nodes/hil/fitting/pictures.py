@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,18 @@ MOST_POINTS = 3000
 DPI = 110
 
 
-def draw_all(result: FitResult, sliding: frozenset[str], folder: Path) -> list[tuple[str, str]]:
-    """Draw one plot per joint with efforts into the folder; returns (file, caption) of each."""
+def draw_all(result: FitResult, units: Mapping[str, str], folder: Path) -> list[tuple[str, str]]:
+    """Draw one plot per joint with efforts into the folder; returns (file, caption) of each.
+
+    units  {joint: unit of its efforts}
+    """
     drawn = []
     for row, name in enumerate(result.joints):
         if name not in result.scores:
             continue
         file = f"joint_{row + 1:02d}.png"
         with settings():
-            figure = _figure(result, row, "N" if name in sliding else "N m")
+            figure = _figure(result, row, units[name])
             figure.savefig(folder / file, dpi=DPI)
         score = result.scores[name]
         caption = (

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from nodes.hil.fitting.checking import Findings
 from nodes.hil.fitting.output_error_verdict import OutputErrorVerdict
@@ -13,9 +15,11 @@ from nodes.hil.logs.findings import LogFinding
 from sim_core.identification.estimates import surely_changed
 from sim_core.identification.friction import FRICTION, WRITTEN
 from sim_core.identification.result import FitResult
-from sim_core.mechanism import Mechanism
+from sim_core.identification.signals import sampled
 
 KIND = "armswing hil fit"
+LEAST_STILL_S, MOST_SPANS = 1.0, 3  # of a standstill that is named, and number of those that are named one by one
+IMPOSSIBLE = 0.05  # difference of held-out errors, from which on inertias of no body explain efforts better
 MORE_FRICTION = {
     "stribeck": "friction that decreases with speed",
     "gear": "friction in proportion to the effort of the gear",
@@ -143,7 +147,7 @@ def verdict_of(case: FitCase, result: FitResult, findings: Findings) -> FitVerdi
             + ("" if kind in WRITTEN else "; the corrected robot cannot have it")
             for (joint, kind), share in result.extra.items()
         ],
-        notes=[*case.notes, *_outside(result)],
+        notes=[*case.notes, *_standstill(case), *_outside(result), *_impossible(result)],
         findings={path: list(each) for path, each in findings.items()},
     )
 
@@ -164,6 +168,36 @@ def _outside(result: FitResult) -> Iterator[str]:
             f"{len(names)} combinations of the corrected model are outside their intervals, because of the model "
             f"before and because a body's density is positive: {', '.join(names)}"
         )
+
+
+def _standstill(case: FitCase) -> Iterator[str]:
+    """Note per recording about times without motion, which are neither fitted nor predicted."""
+    for path, recorded in zip(case.topics, case.recordings, strict=True):
+        still, total = list[tuple[float, float]](), 0.0
+        for part in sampled(recorded):
+            edges = np.flatnonzero(np.diff(np.r_[False, ~part.moving, False])).reshape(-1, 2)
+            still += [(float(part.time[begin]), float(part.time[end - 1])) for begin, end in edges.tolist()]
+            total += float(part.time[-1] - part.time[0])
+        long = [(begin, end) for begin, end in still if end - begin > LEAST_STILL_S]
+        if long:
+            spans = ", ".join(f"{begin:.3g} to {end:.3g} s" for begin, end in long[:MOST_SPANS])
+            more = f" and {len(long) - MOST_SPANS} more times" if len(long) > MOST_SPANS else ""
+            rest = sum(end - begin for begin, end in still)
+            yield (
+                f"{Path(path).name}: the joints stand still for {rest:.3g} s of {total:.3g} s, which are left out: "
+                f"{spans}{more}"
+            )
+
+
+def _impossible(result: FitResult) -> Iterator[str]:
+    """Note about efforts that only inertias explain which no body can have."""
+    scores = {name: result.scores[name] for name in result.fitted}
+    worse = [name for name, score in scores.items() if score.after - score.free > IMPOSSIBLE]
+    if worse and result.inertias_fitted:
+        pairs = ", ".join(f"{name} {scores[name].free:.3g} in place of {scores[name].after:.3g}" for name in worse)
+        is_asked = any(each.kind != "model" for each in result.estimates)
+        remedy = "" if is_asked else "; --params inertia,friction,gain,delay searches for errors of the measurement"
+        yield f"inertias that no body can have would predict better: {pairs}; the efforts contradict the model{remedy}"
 
 
 def _errors(result: FitResult, changed: Collection[str]) -> list[ErrorVerdict]:
@@ -211,6 +245,7 @@ def _joint(result: FitResult, row: int) -> JointVerdict:
     )
 
 
-def sliding_joints(mechanism: Mechanism) -> frozenset[str]:
-    """Names of the joints whose positions are in metres."""
-    return frozenset(joint.name for joint in mechanism.joints if joint.is_length)
+def units_of_efforts(case: FitCase) -> dict[str, str]:
+    """{joint: unit of its efforts}."""
+    units = {joint.name: "N" if joint.is_length else "N m" for joint in case.mechanism.joints}
+    return units | dict.fromkeys(case.unit_unknown, "unknown unit")

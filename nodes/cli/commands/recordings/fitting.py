@@ -113,7 +113,7 @@ def fit(
     from nodes.hil.fitting.output_error_corrections import with_output_error
     from nodes.hil.fitting.reading import read_fit_case
     from nodes.hil.fitting.second_report import report_on_held_out
-    from nodes.hil.fitting.verdict import KIND, sliding_joints, verdict_of
+    from nodes.hil.fitting.verdict import KIND, units_of_efforts, verdict_of
     from nodes.hil.report.folder import foreign_file
     from sim_core.identification import fitting
 
@@ -169,7 +169,7 @@ def fit(
         write_file(path, text)
         verdict.notes += [f"{path.name}: {note}" for note in notes]
     with working("drawing"):
-        folder.write(verdict, result, sliding_joints(case.mechanism), output)
+        folder.write(verdict, result, units_of_efforts(case), output)
     if as_json:
         print_json(verdict)
     else:

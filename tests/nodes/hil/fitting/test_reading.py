@@ -1,4 +1,4 @@
-"""Ripple of efforts that are recorded as seldom as their commands come."""
+"""What a fit reads: efforts that are recorded as seldom as their commands come, and times without motion."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 from nodes.framework.messages.structs import JointCommand
 from nodes.framework.recording.reader import read_recording
 from nodes.framework.recording.writer import RecordingWriter
-from nodes.hil.fitting.reading import ripple_of
+from nodes.hil.fitting.reading import FitCase, ripple_of
+from nodes.hil.fitting.verdict import _standstill
 from robots.registry import build
+from sim_core.identification.signals import Recorded
 
 ROBOT, STEP_S, PERIOD_S = "arm_4dof", 1e-3, 4e-3
 
@@ -37,3 +39,16 @@ def test_a_step_of_the_commands_changes_the_effort_by_the_gain_of_its_mode(mode:
         assert ripple_of(recording, f"{ROBOT}/state", mechanism, names, times, step_s) is None
     every = np.arange(0.0, 2.0, STEP_S)
     assert ripple_of(recording, f"{ROBOT}/state", mechanism, names, every, STEP_S) is None
+
+
+def test_a_standstill_is_named_with_its_times() -> None:
+    time = np.arange(0.0, 20.0, 0.01)
+    q = np.where(time < 8.0, np.sin(time) ** 2, np.sin(8.0) ** 2)[:, None] * np.ones(3)
+    mechanism = build("ricmonk")
+    names = tuple(joint.name for joint in mechanism.moving_joints)
+    recordings = (Recorded(time, q, np.zeros((len(time), 3))),)
+    case = FitCase("ricmonk", {}, mechanism, names, recordings, {"a/log.mcap": "ricmonk/measured_state"}, (), {}, ())
+    (line,) = _standstill(case)
+    assert line.startswith("log.mcap: the joints stand still for 11.")
+    assert "left out: 8." in line
+    assert line.endswith("to 20 s")
