@@ -219,7 +219,8 @@ class ModelChecks:
             lag = float(LAGS_S[best] + top * (LAGS_S[1] - LAGS_S[0]))
             if abs(lag) > LATE_S:
                 way = "later" if lag > 0.0 else "earlier"
-                text = f"{self.names[k]}: the effort is {seconds(abs(lag))} {way} than the motion"
+                shift = f"{seconds(abs(lag))} {way} than the motion"
+                text = f"{self.names[k]}: the effort is {shift}; `delay` in --params fits it"
                 yield LogFinding(kind="late effort", joint=self.names[k], value=lag, text=text)
 
     def _factors(self, rows: _Rows, joints: list[int]) -> Iterator[LogFinding]:

@@ -5,14 +5,16 @@ measured state for a short time with the measured efforts, again and again.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
 from nodes.framework.plan.launch_plan import SimPlan
 from nodes.hil.alignment.streams import Floats, Stream, StreamError, at_times, segments
 from robots.registry import build, with_joint_coordinates
-from sim_core.errors import SimulationDiverged
+from sim_core.errors import SimulationDiverged, StepTooLargeWarning
 from sim_core.simulation import Simulation
 from sim_core.system import assemble
 
@@ -42,24 +44,45 @@ def predicted(measured: Stream, sim: SimPlan, horizon_s: float = HORIZON_S) -> S
         lacking = "velocities" if stream.velocity is None else "efforts"
         raise StreamError(f"the measurement has no {lacking}, with which the model's states are predicted")
     driven = [system.joint_names.index(each.joint) if each.joint else -1 for each in mechanism.actuators]
-    simulation = Simulation(system, step_s=sim.step_s, stepper=sim.make_stepper(), stabilizer=sim.make_stabilizer())
     position, velocity = stream.position.copy(), stream.velocity.copy()
-    for first, last in _parts(stream.time, horizon_s):
-        start, stop = stream.time[first], stream.time[last]
-        steps = np.arange(start, stop + 0.5 * sim.step_s, sim.step_s)
-        efforts = at_times(steps + 0.5 * sim.step_s, stream.time[first : last + 1], stream.effort[first : last + 1])
-        try:
-            found = _simulated(simulation, stream.position[first], stream.velocity[first], efforts, driven)
-        except SimulationDiverged as error:
-            raise StreamError(f"the model diverged from t = {start:g} s on: {error.line}") from None
-        times = start + sim.step_s * np.arange(len(steps) + 1)
-        inner = slice(first + 1, last + 1)
-        position[inner] = at_times(stream.time[inner], times, found[0])
-        velocity[inner] = at_times(stream.time[inner], times, found[1])
+    with _step_notes() as step_notes:
+        simulation = Simulation(system, step_s=sim.step_s, stepper=sim.make_stepper(), stabilizer=sim.make_stabilizer())
+        for first, last in _parts(stream.time, horizon_s):
+            start, stop = stream.time[first], stream.time[last]
+            steps = np.arange(start, stop + 0.5 * sim.step_s, sim.step_s)
+            efforts = at_times(steps + 0.5 * sim.step_s, stream.time[first : last + 1], stream.effort[first : last + 1])
+            try:
+                found = _simulated(simulation, stream.position[first], stream.velocity[first], efforts, driven)
+            except SimulationDiverged as error:
+                raise StreamError(f"the model diverged from t = {start:g} s on: {error.line}") from None
+            times = start + sim.step_s * np.arange(len(steps) + 1)
+            inner = slice(first + 1, last + 1)
+            position[inner] = at_times(stream.time[inner], times, found[0])
+            velocity[inner] = at_times(stream.time[inner], times, found[1])
     note = (
         f"predicted by the model for {horizon_s:g} s at a time, each from a measured state, with the measured efforts"
     )
-    return Stream(stream.time, stream.names, position, velocity, stream.effort, (note,))
+    return Stream(stream.time, stream.names, position, velocity, stream.effort, (note, *step_notes))
+
+
+@contextmanager
+def _step_notes() -> Iterator[list[str]]:
+    """List that has, after the `with` statement, one line about all predictions for which the time step is too large.
+
+    Without it, each of hundreds of predictions would warn.
+    """
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield notes
+    large = [str(each.message) for each in caught if issubclass(each.category, StepTooLargeWarning)]
+    for each in caught:
+        if not issubclass(each.category, StepTooLargeWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    if large:
+        notes.append(
+            f"in {len(large)} predictions, the time step is too large, as in: {large[0]} (`step_ms` of the log)"
+        )
 
 
 def _parts(time: Floats, horizon_s: float) -> Iterator[tuple[int, int]]:

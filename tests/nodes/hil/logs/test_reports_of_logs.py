@@ -54,6 +54,16 @@ def test_short_predictions_of_the_models_own_motion_return_to_it() -> None:
     assert np.abs(found.position - measured.position).max() < 5e-4
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_time_step_that_is_too_large_for_friction_is_named_once(tmp_path: Path) -> None:
+    stiff = tmp_path / "stiff.toml"
+    stiff.write_text("[joints.tail]\ncoulomb = 1.0\nsmoothing_velocity = 1e-3\n")
+    plan = SimPlan(robot="ricmonk", parameters={"corrections": str(stiff)})
+    assert not any("too large" in note for note in predicted(swing(1.0), PLAN).notes)
+    (line,) = (note for note in predicted(swing(1.0), plan).notes if "too large" in note)
+    assert "by the friction of joint 'tail'" in line
+
+
 def test_each_prediction_starts_at_the_measured_state() -> None:
     measured = swing()
     off = Stream(measured.time, NAMES, measured.position, measured.velocity, 0.0 * measured.position)
