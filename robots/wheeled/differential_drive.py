@@ -76,7 +76,10 @@ def differential_drive(
         )
         joints.append(Joint(name=wheel, parent="base", child=wheel, parent_point=at, axis=Y))
         rim: dict[str, Any] = {"body": wheel, "axis": Y, "radius": radius}
-        rows += [Touching(name=f"{side}_floor", **rim), Rolling(name=f"{side}_rim", friction=friction or None, **rim)]
+        rows.append(Touching(name=f"{side}_floor", **rim))
+        # without friction, one wheel holds the axle: the shares of two would be undetermined
+        free = 0.0 if side == "right" and not friction else None
+        rows.append(Rolling(name=f"{side}_rim", friction=friction or None, rollers=free, **rim))
         outputs += [
             ContactForceOutput(name=f"load_{side}", contact=f"{side}_floor"),
             SlipOutput(name=f"slip_{side}", constraint=f"{side}_rim"),

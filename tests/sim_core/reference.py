@@ -14,8 +14,10 @@ from sim_core.mechanism.constraints import (
     Coincidence,
     Distance,
     Perpendicular,
+    Rolling,
     Slider,
     SpinRelation,
+    Touching,
     UnitNorm,
 )
 from sim_core.mechanism.description import COORDINATES, GROUND, Body, Joint, Mechanism, Spring
@@ -140,10 +142,24 @@ def _rows(c: Any, frames: dict[str, MovingFrame]) -> list[Jet]:
         Anchored: lambda: [
             constant(c.axis) @ frames[c.body].point(c.point) - constant(value_of(c.at)),
         ],
+        Touching: lambda: [_height(c, frames)],
+        Rolling: lambda: [],
         UnitNorm: lambda: [],
         SpinRelation: lambda: [],
     }
     return formulas[type(c)]()
+
+
+def _height(c: Touching, frames: dict[str, MovingFrame]) -> Jet:
+    """Height c_z - r sqrt(1 - a_z^2) of the lowest point of a wheel with the axle a, or c_z - r of a sphere."""
+    assert (c.other, c.normal, c.other_point) == (GROUND, (0.0, 0.0, 1.0), (0.0, 0.0, 0.0))
+    center = constant((0.0, 0.0, 1.0)) @ frames[c.body].point(c.center)
+    if c.axis is None:
+        return center - constant(c.radius)
+    a = constant((0.0, 0.0, 1.0)) @ (frames[c.body].R @ constant(c.axis))
+    root = np.sqrt(1.0 - a.x**2)
+    rate = -a.x * a.d / root
+    return center - Jet(root, rate, -(a.d**2 + a.x * a.dd + rate**2) / root).scaled(c.radius)
 
 
 def _joint_rows(mechanism: Mechanism, joint: Joint, frames: dict[str, MovingFrame]) -> list[Jet]:
@@ -199,6 +215,10 @@ def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarra
     for joint in mechanism.moving_joints:
         rate = np.array([_joint_rate(joint, frames) for frames in axes])
         f += rate * (value_of(joint.load) - value_of(joint.damping) * (rate @ v))
+        if joint.spring is not None:
+            stretch = q[mechanism.coordinate_names.index(joint.name)] - value_of(joint.spring.rest)
+            pull = value_of(joint.spring.stiffness) * stretch + value_of(joint.spring.cubic) * stretch**3
+            f += rate * (value_of(joint.spring.preload) - pull)
     for spring in mechanism.springs:
         f += _spring_force(spring, axes, along)
     start = len(q) - sum(beam.n_coordinates for beam in mechanism.beams)
@@ -211,21 +231,47 @@ def terms(mechanism: Mechanism, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarra
     phi = rows_along(mechanism, along)
     J = np.array([rows_along(mechanism, frames).d for frames in axes]).T.reshape(len(phi.x), len(q))
     moving = np.array([row for row in range(len(J)) if np.abs(J[row]).max() > 0], dtype=int)
-    relations = [c for c in mechanism.constraints if isinstance(c, SpinRelation)]
-    G = np.array([[_spin(c, frames) for frames in axes] for c in relations]).reshape(len(relations), len(q))
-    gains = np.array([-_spin_change(c, along) for c in relations])
+    relations = [c for c in mechanism.constraints if isinstance(c, SpinRelation | Rolling)]
+    names = [c.name for c in relations for _ in _speeds(c, along)[0]]
+    G = np.array([[x for c in relations for x in _speeds(c, frames)[0]] for frames in axes]).T.reshape(-1, len(q))
+    gains = np.array([-x for c in relations for x in _speeds(c, along)[1]])
     rows = _row_mask(mechanism, [name for name, _ in _named_rows(mechanism, along)])[moving]
-    spins = _row_mask(mechanism, [c.name for c in relations])
+    spins = _row_mask(mechanism, names)
     J, gamma = rows[:, None] * J[moving], -rows * phi.dd[moving]
     return M, f, np.vstack([J, spins[:, None] * G]), np.concatenate([gamma, spins * gains]), rows * phi.x[moving]
 
 
-def _spin(c: SpinRelation, frames: dict[str, MovingFrame]) -> float:
-    return float(sum(factor * (frames[body].angular_velocity() @ axis) for body, axis, factor in c.terms))
+def _speeds(c: SpinRelation | Rolling, frames: dict[str, MovingFrame]) -> tuple[list[float], list[float]]:
+    """Values of the rows of a nonholonomic constraint, and their rates of change at constant dq/ds."""
+    if isinstance(c, Rolling):
+        return _slip(c, frames)
+    turning = [(frames[body], axis, factor) for body, axis, factor in c.terms]
+    value = sum(factor * (frame.angular_velocity() @ axis) for frame, axis, factor in turning)
+    return [float(value)], [
+        float(sum(factor * (frame.angular_acceleration() @ axis) for frame, axis, factor in turning))
+    ]
 
 
-def _spin_change(c: SpinRelation, frames: dict[str, MovingFrame]) -> float:
-    return float(sum(factor * (frames[body].angular_acceleration() @ axis) for body, axis, factor in c.terms))
+def _slip(c: Rolling, frames: dict[str, MovingFrame]) -> tuple[list[float], list[float]]:
+    """Slip on the ground along each direction that the constraint blocks, and its rate of change."""
+    assert (c.other, c.normal) == (GROUND, (0.0, 0.0, 1.0))
+    body, n = frames[c.body], np.array([0.0, 0.0, 1.0])
+    if c.axis is None:
+        e1, _ = perpendicular_axes(c.normal)
+        t, dt, up, dup = np.array(e1), np.zeros(3), n, np.zeros(3)
+    else:
+        a = body.R @ constant(c.axis)
+        across, change = np.cross(a.x, n), np.cross(a.d, n)
+        t = across / np.linalg.norm(across)
+        dt = (change - t * (t @ change)) / np.linalg.norm(across)
+        up, dup = np.cross(t, a.x), np.cross(dt, a.x) + np.cross(t, a.d)
+    center = body.point(c.center)
+    w, dw = (body.R.x @ each for each in (body.angular_velocity(), body.angular_acceleration()))
+    slip = center.d - c.radius * np.cross(w, up)
+    rate = center.dd - c.radius * (np.cross(dw, up) + np.cross(w, dup))
+    mixes = [(1.0, 0.0), (0.0, 1.0)] if c.rollers is None else [(np.cos(c.rollers), np.sin(c.rollers))]
+    directions = [(x * t + y * np.cross(n, t), x * dt + y * np.cross(n, dt)) for x, y in mixes]
+    return [float(e @ slip) for e, _ in directions], [float(e @ rate + de @ slip) for e, de in directions]
 
 
 def _joint_rate(joint: Joint, frames: dict[str, MovingFrame]) -> float:
