@@ -1,8 +1,7 @@
 """Gymnasium environments of robots: many systems on vector lanes, or each as a Simulation.
 
 import gymnasium
-import armswing.environments  # registers the environments
-env = gymnasium.make_vec("armswing/rotary_pendulum-v0", num_envs=64)
+env = gymnasium.make_vec("armswing.environments:armswing/rotary_pendulum-v0", num_envs=64)
 """
 
 from typing import Any

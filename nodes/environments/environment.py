@@ -16,6 +16,7 @@ from nodes.environments.worlds import World
 from sim_core.errors import InvalidRequest
 
 BACKENDS = ("lanes", "simulation", "wire")
+TRIED = 2  # systems with which the functions of a task are tried
 Array = np.ndarray
 
 
@@ -80,10 +81,26 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
         self._picture: Picture | None = None
 
     def _observation_space(self) -> gymnasium.spaces.Box:
-        n_q = self.world.system.n_q
-        one = np.asarray(self.task.observe(Motion(np.zeros((n_q, 1)), np.zeros((n_q, 1)), np.zeros(1))))
-        if one.ndim != 2 or one.shape[1] != 1:
-            raise InvalidRequest(f"observe returned the shape {one.shape} for one system; it must be (k, 1)")
+        n_q, n_u = self.world.system.n_q, self.world.system.n_u
+        motion = Motion(np.zeros((n_q, TRIED)), np.zeros((n_q, TRIED)), np.zeros(TRIED))
+        with np.errstate(all="ignore"):
+            one, rewards, fails = (
+                np.asarray(value)
+                for value in (
+                    self.task.observe(motion),
+                    self.task.reward(motion, np.zeros((n_u, TRIED))),
+                    self.task.fails(motion),
+                )
+            )
+        shapes = (("observe", one, (*one.shape[:1], TRIED)), ("reward", rewards, (TRIED,)), ("fails", fails, (TRIED,)))
+        for name, value, shape in shapes:
+            if value.shape != shape or not shape:
+                wanted = f"(k, {TRIED})" if name == "observe" else shape
+                raise InvalidRequest(
+                    f"{name} returned the shape {value.shape} for {TRIED} systems; it must be {wanted}"
+                )
+        if fails.dtype != bool:
+            raise InvalidRequest(f"fails returned {fails.dtype}; it must be booleans")
         limits = np.full(len(one), np.inf) if self.task.limits is None else np.asarray(self.task.limits, dtype=float)
         if limits.shape != (len(one),):
             raise InvalidRequest(f"limits has shape {limits.shape}; observe returns {len(one)} values")
@@ -224,7 +241,10 @@ class Environment(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Apply an action (n_u,); returns the observation (k,), reward, terminated, truncated, and infos."""
-        found, rewards, terminated, truncated, infos = self._vector.step(np.asarray(action, dtype=float)[None])
+        values, shape = np.asarray(action, dtype=float), self.action_space.shape
+        if values.shape != shape:
+            raise InvalidRequest(f"the action has the shape {values.shape}; for {self.task.robot!r} it must be {shape}")
+        found, rewards, terminated, truncated, infos = self._vector.step(values[None])
         infos = {name: bool(value[0]) for name, value in infos.items()}
         return found[0], float(rewards[0]), bool(terminated[0]), bool(truncated[0]), infos
 

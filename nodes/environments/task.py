@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from nodes.framework.plan.key_checks import PlanError, convert
 from nodes.framework.plan.launch_plan import LinkPlan
 from robots.registry import build
-from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.errors import InvalidMechanism, InvalidRequest, UnknownName
 from sim_core.mechanism.description import Mechanism
-from sim_core.mechanism.validation import check_bounds
+from sim_core.mechanism.quantities import Tunable
+from sim_core.mechanism.validation import check_bounds, validate
 
 STATE, COMMAND = "state", "command"
 Array = np.ndarray
@@ -37,11 +39,24 @@ def never(motion: Motion) -> Array:
     return np.zeros(len(motion.time), dtype=bool)
 
 
+def tuned(part: Any, name: str, value: float) -> Any:
+    """A description, or a part of one, whose tunable `name` has another value."""
+    if isinstance(part, Tunable):
+        return replace(part, value=value) if part.name == name else part
+    if isinstance(part, tuple):
+        return tuple(tuned(each, name, value) for each in part)
+    if is_dataclass(part) and not isinstance(part, type):
+        now = {each.name: getattr(part, each.name) for each in fields(part) if each.init}
+        then = {key: tuned(each, name, value) for key, each in now.items()}
+        return part if then == now else replace(part, **then)
+    return part
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """Description of an environment.
 
-    robot        name of a robot, or "path/to/file.py:function", in coordinates of its joints
+    robot        name of a robot, "path/to/file.py:function" or "path/to/robot.urdf", in coordinates of its joints
     parameters   parameters of the robot, as of `build`
     observe      function of the measured Motion: observations (k, n)
     reward       function of the Motion and the actions (n_u, n): rewards (n,)
@@ -116,6 +131,8 @@ class Task:
         for name, bounds in self.ranges.items():
             if name not in tunables:
                 raise UnknownName(owner, "tunable", name, list(tunables) or ["none"])
+            if not (np.shape(bounds) == (2,) and np.isfinite(bounds).all()):
+                raise InvalidRequest(f"the range of {name!r} is {bounds!r}; it must be two finite numbers")
             low, high = (float(bound) for bound in bounds)
             if not low <= high:
                 raise InvalidRequest(
@@ -123,6 +140,10 @@ class Task:
                 )
             for bound in (low, high):
                 check_bounds(owner, tunables[name], bound)
+                try:
+                    validate(tuned(mechanism, name, bound))
+                except InvalidMechanism as error:
+                    raise InvalidRequest(f"the range of {name!r}: {error}") from None
         return mechanism
 
     def links_of(self, coordinates: list[str]) -> dict[str, LinkPlan]:
@@ -132,10 +153,12 @@ class Task:
         for name, table in self.links.items():
             if name not in known:
                 raise UnknownName(f"the task of {self.robot!r}", "signal", name, known)
+            if not isinstance(table, Mapping | LinkPlan):
+                raise InvalidRequest(f"links: {name!r} is {table!r}; it must be a table such as {{'delay_ms': 3.0}}")
             try:
-                link = msgspec.convert(msgspec.to_builtins(table), LinkPlan)
-            except msgspec.ValidationError as error:
-                raise InvalidRequest(f"links: {name!r}: {error}") from None
+                link = convert(msgspec.to_builtins(table), LinkPlan, f"links: {name!r}")
+            except PlanError as error:
+                raise InvalidRequest(str(error)) from None
             if link != LinkPlan():
                 found[name] = link
         return found

@@ -117,7 +117,9 @@ def systems_of(task: Task, system: System, n: int, backend: str, **more: Any) ->
 class World:
     """Systems with their random starts and parameters, delays and noise.
 
-    The random numbers of a system depend on its own seed only.
+    The random numbers of a system depend on its own seed only. The delays are here and not in `LaneStates`, because the
+    same lines delay systems that are Simulations, which gives the bytes of a launch with these links. Lanes would gain
+    nothing: a state is sent at each time step, so that each is a call of the compiled loop in any case.
     """
 
     def __init__(self, task: Task, n: int, backend: str, **more: Any) -> None:

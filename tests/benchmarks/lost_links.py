@@ -124,6 +124,12 @@ def live(process: subprocess.Popen[bytes]) -> Client | None:
     return None
 
 
+def rests_after_reset(client: Client, heard: Heard) -> bool:
+    """Put the robot back to its start; whether it then rests there. A starved process may miss a reset."""
+    client.call("sim", "reset")
+    return not any(heard.watch())
+
+
 def measured(losses: int) -> dict[str, Any]:
     """Figures of `losses` lost links: times in ms, what an idle robot did, and numbers."""
     times: dict[str, list[float]] = {"last command to stop": [], "loss to stop": []}
@@ -134,8 +140,7 @@ def measured(losses: int) -> dict[str, Any]:
         threading.Thread(target=heard.listen, args=(listener,), daemon=True).start()
 
         def to_start(client: Client) -> None:
-            client.call("sim", "reset")
-            wait_for(lambda: not any(heard.watch()))
+            wait_for(lambda: rests_after_reset(client, heard))
             client.estop(release=True)
 
         heard.watch()

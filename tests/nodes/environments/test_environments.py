@@ -149,6 +149,12 @@ def acted(action: Any, **more: Any) -> None:
     env.step(action)
 
 
+def single(action: Any) -> None:
+    env = Environment(TASK)
+    env.reset(seed=0)
+    env.step(action)
+
+
 @pytest.mark.parametrize(
     ("request_", "line"),
     [
@@ -159,16 +165,32 @@ def acted(action: Any, **more: Any) -> None:
         (lambda: acted(STILL, fails=lambda m: (m.q > 9).any()), r"fails returned the shape \(\) for 2 systems"),
         (lambda: bad().step(np.zeros((2, 1))), "step was called before reset"),
         (lambda: bad(ranges={"arm_damping": (2.0, 1.0)}), "'arm_damping' is 2 to 1"),
+        (lambda: bad(ranges={"arm_damping": (-1.0, 1.0)}), "is -1 N m s; it must not be negative"),
         (lambda: bad(ranges={"arm_dampin": (0.0, 1.0)}), "tunable 'arm_dampin'"),
         (lambda: bad(backend="torch"), "backend is 'torch'"),
         (lambda: bad(render_mode="human"), "render_mode is 'human'"),
         (lambda: bad(links={"state": {"delay": 3.0}}), "links: 'state'"),
+        (lambda: bad(links={"state": {"delay_ms": -1.0}}), "links: 'state': key 'delay_ms' is -1.0, not in 0"),
+        (lambda: bad(links={"state": 3.0}), "links: 'state' is 3.0; it must be a table"),
+        (lambda: bad(ranges={"arm_damping": 1.0}), "'arm_damping' is 1.0; it must be two finite numbers"),
+        (lambda: bad(ranges={"arm_damping": (0.0, np.inf)}), "it must be two finite numbers"),
         (lambda: bad(links={"stat": {}}), "signal 'stat'"),
         (lambda: bad(noise={"arm": (0.1,)}), "noise: 'arm'"),
         (lambda: bad(duration=3.0), "field 'duration'"),
         (lambda: bad(steps=0), "steps is 0"),
         (lambda: bad(largest=[1.0, 2.0]), "must be 1 finite numbers above 0"),
         (lambda: bad(parameters={}), "is in absolute coordinates"),
+        (
+            lambda: bad(reward=lambda m, a: m.q**2),
+            r"reward returned the shape \(2, 2\) for 2 systems; it must be \(2,\)",
+        ),
+        (lambda: bad(reward=lambda m, a: 0.0), r"reward returned the shape \(\) for 2 systems; it must be \(2,\)"),
+        (lambda: bad(fails=lambda m: m.q[0]), "fails returned float64; it must be booleans"),
+        (
+            lambda: bad(observe=lambda m: m.q[0]),
+            r"observe returned the shape \(2,\) for 2 systems; it must be \(k, 2\)",
+        ),
+        (lambda: single([0.0, 0.0]), r"the action has the shape \(2,\); for 'rotary_pendulum' it must be \(1,\)"),
         (lambda: bad(limits=(1.0,)), r"limits has shape \(1,\); observe returns 5 values"),
     ],
 )
@@ -176,3 +198,49 @@ def test_bad_input_is_refused_in_one_line(request_: Any, line: str) -> None:
     with pytest.raises(InvalidRequest, match=line) as error:
         request_()
     assert "\n" not in str(error.value)
+
+
+RAIL = """
+from armswing.mechanism import Actuator, Anchored, Body, ConstraintMode, Crossing, Joint, Mechanism
+
+def robot():
+    axis = (1.0, 0.0, 0.0)
+    return Mechanism(
+        name="rail",
+        coordinates="joint",
+        bodies=(Body(name="block", mass=2.0, inertia=(0.1, 0.1, 0.1, 0.0, 0.0, 0.0)),),
+        joints=(Joint(name="slide", kind="prismatic", child="block", axis=axis),),
+        constraints=(Anchored(name="stop", body="block", point=(0.0, 0.0, 0.0), axis=axis, at=0.5),),
+        actuators=(Actuator(name="push", joint="slide", unit="N"),),
+        constraint_modes=(
+            ConstraintMode(name="free", constraints=()), ConstraintMode(name="stopped", constraints=("stop",))
+        ),
+        guards=(Crossing(name="hit", body="block", axis=axis, level=0.5, source="free", target="stopped"),),
+        initial_q=(0.0,),
+        initial_v=(1.0,),
+    )
+"""
+
+
+def test_robots_whose_constraints_switch_run_as_simulations(tmp_path: Path) -> None:
+    """The block is caught half a metre away, in each of two episodes; lanes refuse its guards."""
+    (tmp_path / "rail.py").write_text(RAIL)
+    own: dict[str, Any] = {
+        "robot": f"{tmp_path / 'rail.py'}:robot",
+        "parameters": {},
+        "observe": lambda m: np.concatenate([m.q, m.v]),
+        "reward": lambda m, a: m.q[0],
+        "start": lambda random: ([0.0], [random.uniform(1.0, 2.0)]),
+        "fails": lambda m: m.time < 0.0,
+        "limits": None,
+        "largest": [1.0],
+        "duration_s": 0.8,
+    }
+    env = VectorEnvironment(TASK, 2, backend="simulation", autoreset_mode=AutoresetMode.SAME_STEP, **own)
+    env.reset(seed=0)
+    for _ in range(2):
+        for _ in range(80):
+            infos = env.step(np.zeros((2, 1)))[4]
+        np.testing.assert_allclose(infos["final_obs"], [[0.5, 0.0]] * 2, atol=2e-3)
+    with pytest.raises(InvalidRequest, match="'rail' has guards, which a batch does not check; use a Simulation"):
+        VectorEnvironment(TASK, 2, **own)
