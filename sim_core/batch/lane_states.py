@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 
 from sim_core.arguments import as_array, as_number, as_whole
+from sim_core.batch import state_loop
 from sim_core.batch.lane_servos import LaneServo
+from sim_core.batch.layout import SYMBOL
 from sim_core.batch.peaks import RangeLoop
 from sim_core.batch.requests import Requests
 from sim_core.compiled_system import CompiledSystem
@@ -29,6 +31,8 @@ from sim_core.kernels.machine_code import native
 
 MOST_THREADS = 1024
 OUTPUT_INPUTS = ("q", "v", "u", "p")  # after the time
+TOLD = ("u", "command")  # rows of the block that inputs of a step set
+STEPS_TOGETHER = 100_000  # steps of a group in one call of `follow`, after which a program can be interrupted
 Array = np.ndarray
 
 
@@ -210,33 +214,30 @@ class LaneStates:
         inputs  (n, 1, n_u) constant inputs, or (n, steps, n_u) inputs of each time step, within their limits
         every   number of time steps between two states; the first state is the present one
         """
-        n_q, groups, changing = self.system.n_q, len(self._block), inputs.shape[1] > 1
+        n_q, layout, groups = self.system.n_q, self._loop.layout, len(self._block)
         padded = np.zeros((groups * self.lanes, *inputs.shape[1:]))
         padded[: self.n] = inputs
-        rows = padded.reshape(groups, self.lanes, *inputs.shape[1:]).transpose(2, 0, 3, 1).copy()
-        quaternions = self._loop.layout.quaternions
-        states = np.empty((steps // every + 1, groups, 2 * n_q, self.lanes))
-        turned = np.empty((len(states), groups, len(quaternions), self.lanes))
-        moving = self._block[:, 1 : 1 + 2 * n_q]
+        rows = padded.reshape(groups, self.lanes, *inputs.shape[1:]).transpose(2, 0, 3, 1)
+        given = np.concatenate([rows, rows[:, :, self._commanded]], axis=2)
         self._hold(rows[0])
-        for k in range(len(states)):
-            states[k] = moving
-            if quaternions:
-                turned[k] = self._views["p"][:, quaternions]
-            left = min(every, steps - k * every)
-            for step in range(k * every, k * every + left) if changing else ():
-                self._hold(rows[step])
-                self.step()
-            if not changing and left:
-                self.step(steps=left)
-        found, orientations = (
-            array.transpose(1, 3, 0, 2).reshape(groups * self.lanes, len(array), -1)[: self.n]
-            if array.size
-            else np.zeros((self.n, len(array), 0))
-            for array in (states, turned)
-        )
-        m = len(quaternions) // 4
-        return found[..., :n_q], found[..., n_q:], orientations.reshape(self.n, len(states), m, 4)
+        quaternions = layout.quaternions
+        kept = [slice(1, 1 + 2 * n_q), layout.place("p") if quaternions else slice(0, 0)]
+        states = np.empty((steps // every + 1, groups, sum(part.stop - part.start for part in kept), self.lanes))
+        row = self._block.strides[1]
+        parts = [(part.start * row, (part.stop - part.start) * row) for part in kept]
+        changes = len(given) > 1
+        places = [(part.start * row, (part.stop - part.start) * row * changes) for part in map(layout.place, TOLD)]
+        call, loop = state_loop.follow(), self._loop.library.addresses[SYMBOL]
+        block = loop, self._block.ctypes.data, groups, self._block.strides[0], self.step_s
+        together = every * max(1, STEPS_TOGETHER // (every * groups))
+        for begin in range(0, max(steps, 1), together):
+            until = min(begin + together, steps)
+            into, told = states[begin // every :].ctypes.data, given[begin * changes :].ctypes.data
+            call(*block, int(until - begin), int(every), into, *parts[0], *parts[1], told, *places[0], *places[1])
+        found = states.transpose(1, 3, 0, 2).reshape(groups * self.lanes, len(states), -1)[: self.n]
+        turned = found[..., [2 * n_q + index for index in quaternions]]
+        orientations = turned.reshape(self.n, len(states), len(quaternions) // 4, 4)
+        return found[..., :n_q], found[..., n_q : 2 * n_q], orientations
 
     def _hold(self, rows: Array) -> None:
         """Set the inputs to rows (groups, n_u, lanes), which are within their limits."""

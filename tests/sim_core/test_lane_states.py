@@ -62,6 +62,25 @@ def test_lanes_threads_and_the_division_into_calls_change_no_byte(pendulum: Syst
         assert found.v.tobytes() == wanted.v.tobytes()
 
 
+def test_the_states_of_a_rollout_are_those_of_single_steps(pendulum: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """50 steps, every third state, inputs of each step; in one call of the compiled loop, and in several."""
+    q, v, _ = starts(5)
+    u = 0.02 * np.random.default_rng(2).normal(size=(5, 50, 1))
+    run: dict[str, Any] = {"u": u, "step_s": STEP_S, "steps": 50, "every": 3}
+    whole = pendulum.batch(2).rollout(q, v, **run)
+    monkeypatch.setattr("sim_core.batch.lane_states.STEPS_TOGETHER", 20)
+    parts = pendulum.batch(2).rollout(q, v, **run)
+    states = LaneStates(pendulum, 5, step_s=STEP_S, lanes=2)
+    states.reset(q=q, v=v)
+    for step in range(49):
+        if step % 3 == 0:
+            for found in (whole, parts):
+                np.testing.assert_array_equal(found.q[:, step // 3], states.q)
+                np.testing.assert_array_equal(found.v[:, step // 3], states.v)
+        states.step(u[:, step])
+    assert whole.q.shape == (5, 17, 2)
+
+
 def test_a_reset_starts_only_the_systems_of_its_mask(pendulum: System) -> None:
     states, apart = moved(pendulum, 6, [20]), moved(pendulum, 6, [20])
     mask = np.array([False, True, False, False, True, True])
