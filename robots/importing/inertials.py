@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -18,7 +17,6 @@ NOTHING: Inertia = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 MOMENTS = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
 ROUNDING = 1e-9  # share of the largest principal moment: a smaller negative moment is a rounding error
 NEGLIGIBLE = 1e-15  # m2: an inertia below this times the mass is a rounding error
-LEAST_DENSITY = 200.0  # kg/m3, of a drawn box; links of robots have 300 and more
 SHORT = 1e-3  # share of the largest principal moment by which the sum of the others may fall short: files round
 
 
@@ -141,22 +139,3 @@ def _note_implausible(element: Element, mass: float, tensor: Array, notes: Notes
 
 def _printed(tensor: Array) -> str:
     return f"({', '.join(f'{moment:.4g}' for moment in np.linalg.eigvalsh(tensor))}) kg m2"
-
-
-def box_of(mass: float, center: Vector3, inertia: Inertia) -> tuple[Vector3, Array, Vector3] | None:
-    """(centre, axes, edge lengths, m) of the uniform box with the given mass and inertia; None if there is no such
-    box.
-
-    If this box had a density below LEAST_DENSITY, as with placeholders for an inertia, it is smaller in proportion.
-    """
-    if mass <= 0.0:
-        return None
-    xx, yy, zz, xy, xz, yz = inertia
-    moments, R = np.linalg.eigh(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
-    squares = 6.0 / mass * (moments.sum() - 2.0 * moments)
-    edges = [math.sqrt(max(square, 0.0)) for square in squares]
-    if not max(edges) > 0.0:
-        return None
-    a, b, c = (max(edge, 0.05 * max(edges)) for edge in edges)
-    scale = min(1.0, (mass / (a * b * c) / LEAST_DENSITY) ** (1.0 / 3.0))
-    return center, R * np.sign(np.linalg.det(R)), (scale * a, scale * b, scale * c)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
-from robots.importing.inertials import Inertia, box_of, origin_of
+from robots.importing.inertials import Inertia, origin_of
 from robots.importing.meshes import Meshes
 from robots.importing.notes import Notes
 from robots.importing.rotations import Array, vector
 from robots.importing.xml_reader import Element, ElementError
 from sim_core.mechanism import Shape, Vector3
+from sim_core.mechanism.inertias import inertia_box
 from sim_core.spatial import quaternions_from_rotations
 
 KINDS = ("box", "cylinder", "sphere")
@@ -49,12 +51,9 @@ class Visuals:
                 self._add_shape(link, visual, shapes, meshes)
             except ElementError as error:
                 self._notes.add(visual, f"the shape is not drawn: {error.message}")
-        box = box_of(*inertial) if meshes and not shapes else None
-        if box is not None:
-            center, axes, size = box
+        if meshes and not shapes and (box := inertia_box(*inertial)) is not None:
             self._notes.add(meshes[0], BOX_FOR_MESH)
-            color = self._color_of(link.all("visual")[0])
-            shapes.append(Shape(kind="box", size=size, position=center, quaternion=_quaternion(axes), color=color))
+            shapes.append(dataclasses.replace(box, color=self._color_of(link.all("visual")[0])))
         elif meshes and not shapes:
             self._notes.add(
                 meshes[0],

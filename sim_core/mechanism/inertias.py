@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from sim_core.mechanism.description import GROUND, Body, Mechanism
+from sim_core.mechanism.description import GROUND, Body, Mechanism, Shape, Vector3
 from sim_core.mechanism.quantities import value_of
+from sim_core.spatial import quaternions_from_rotations
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+LEAST_DENSITY = 200.0  # kg/m3, of a drawn box; links of robots have 300 and more
 SECOND_MOMENTS = np.ones((3, 3)) - np.eye(3)  # from the principal second moments of mass to the principal inertias
 
 
@@ -90,3 +94,23 @@ def common_inertia(mechanism: Mechanism, name: str) -> tuple[float, Array] | Non
         R = poses[body.name][1]
         total += R @ inertia_matrix(body) @ R.T + m * (d @ d * np.eye(3) - np.outer(d, d))
     return mass, total
+
+
+def inertia_box(mass: float, center: Vector3, inertia: Sequence[float]) -> Shape | None:
+    """The uniform box with a mass, kg, and an inertia, kg m2 as of Body, to be drawn; None if there is no such box.
+
+    If this box had a density below LEAST_DENSITY, as with placeholders for an inertia, it is smaller in proportion.
+    """
+    xx, yy, zz, xy, xz, yz = inertia
+    if mass <= 0.0:
+        return None
+    moments, R = np.linalg.eigh(np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+    squares = 6.0 / mass * (moments.sum() - 2.0 * moments)
+    edges = [math.sqrt(max(square, 0.0)) for square in squares]
+    if not max(edges) > 0.0:
+        return None
+    a, b, c = (max(edge, 0.05 * max(edges)) for edge in edges)
+    scale = min(1.0, (mass / (a * b * c) / LEAST_DENSITY) ** (1.0 / 3.0))
+    w, x, y, z = (quaternions_from_rotations(np.sign(np.linalg.det(R)) * R[None])[0] + 0.0).tolist()
+    size = scale * a, scale * b, scale * c
+    return Shape(kind="box", size=size, position=center, quaternion=(w, x, y, z))

@@ -20,6 +20,7 @@ from nodes.framework.messages import (
 from sim_core.mechanism import GROUND, JointRelation, Touching
 from sim_core.mechanism.beams import ContactForceOutput, DeflectionOutput
 from sim_core.mechanism.constraints import BeamContact
+from sim_core.mechanism.inertias import inertia_box
 from sim_core.mechanism.outputs import (
     AccelerometerOutput,
     ForceOutput,
@@ -76,8 +77,8 @@ def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: s
             for a in mechanism.actuators
         ],
         bodies=[
-            BodyDescription(name=b.name, mass=_number(b.mass), shapes=[_shape(s) for s in b.shapes])
-            for b in mechanism.bodies
+            BodyDescription(name=b.name, mass=_number(b.mass), shapes=[_shape(s) for s in shapes])
+            for b, shapes in zip(mechanism.bodies, _drawn(mechanism), strict=True)
         ],
         parameters={name: float(value) for name, value in mechanism.parameters.items()},
         outputs=list(outputs),
@@ -112,6 +113,14 @@ def describe(mechanism: Any, step_s: float, outputs: Sequence[str], code_hash: s
         frames=[joint.name for joint in mechanism.posed_joints],
         pushable=list(mechanism.pushable),
     )
+
+
+def _drawn(mechanism: Any) -> list[tuple[Any, ...]]:
+    """Shapes of each body; in a mechanism without any shape, the box with each body's mass and inertia."""
+    if any(body.shapes for body in mechanism.bodies):
+        return [body.shapes for body in mechanism.bodies]
+    numbers = ((_number(b.mass), b.center_of_mass, [_number(each) for each in b.inertia]) for b in mechanism.bodies)
+    return [() if box is None else (box,) for box in (inertia_box(*each) for each in numbers)]
 
 
 def output_names(mechanism: Any) -> list[str]:

@@ -18,9 +18,9 @@ from nodes.framework.messages import Description
 from nodes.framework.simulation.description import describe
 from robots.export import export
 from robots.importing import meshes
-from robots.importing.inertials import box_of
 from sim_core.errors import InvalidMechanism
 from sim_core.mechanism import Body, Joint, Mechanism, Shape
+from sim_core.mechanism.inertias import inertia_box
 from sim_core.mechanism.validation import validate
 from tests.robots.importing.parts import joint, link
 from viewer.scene.bodies import Skeleton
@@ -133,9 +133,9 @@ def test_a_box_in_place_of_a_mesh_is_not_larger_than_a_link_of_its_mass() -> Non
     """1 kg with the inertia of a box of 0.7 m, a placeholder of many files; a box of 1 kg and 0.1 m keeps its size."""
     for edge, drawn in ((0.7, 200.0 ** (-1.0 / 3.0)), (0.1, 0.1)):
         moment = edge**2 / 6.0
-        found = box_of(1.0, (0.0, 0.0, 0.0), (moment, moment, moment, 0.0, 0.0, 0.0))
+        found = inertia_box(1.0, (0.0, 0.0, 0.0), (moment, moment, moment, 0.0, 0.0, 0.0))
         assert found is not None
-        np.testing.assert_allclose(found[2], drawn)
+        np.testing.assert_allclose(found.size, drawn)
 
 
 @needs_trimesh
