@@ -35,6 +35,7 @@ MARGIN, HEADER, CAPTION, KEY_ROW = 18, 62, 24, 20  # pixels
 AXIS_LEFT, AXIS_TOP, AXIS_BOTTOM = 66, 46, 24  # pixels around a plot for its numbers, its title and legend, its numbers
 TIME = 20  # height of the time axis's name, pixels
 LETTER = 7.0  # width of a letter in a legend, pixels
+MOST_KEYS = 30  # entries of a legend; the others are counted
 KEY_MARK = 32  # width of a legend's mark and of the gap to the next entry, pixels
 WIDE_COLUMNS = 4
 MOST_CHANGES = 60  # most vertical lines in a plot
@@ -278,7 +279,7 @@ class _Page:
     def _legend(self, left: float, top: float, width: float, keys: Sequence[Key]) -> int:
         """Draw the legend entries, marks and names, in rows below `top`, and return the number of rows."""
         x, y = left, top
-        for mark, name, color in keys:
+        for mark, name, color in _first(keys):
             taken = KEY_MARK + LETTER * len(name)
             if x > left and x + taken > left + width:
                 x, y = left, y - KEY_ROW
@@ -300,10 +301,16 @@ def _keys(curves: Sequence[Styled]) -> list[Key]:
     return [*own, (REFERENCE, "reference", palette.INK)] if len(own) < len(curves) else own
 
 
+def _first(keys: Sequence[Key]) -> list[Key]:
+    """The entries that a legend shows, and the number of the others."""
+    more = len(keys) - MOST_KEYS
+    return [*keys[:MOST_KEYS], ("", f"and {more} more", palette.INK)] if more > 1 else list(keys)
+
+
 def _rows(keys: Sequence[Key], width: float) -> int:
     """Number of rows that the entries of a legend fill."""
     x, rows = 0.0, 1 if keys else 0
-    for _, name, _ in keys:
+    for _, name, _ in _first(keys):
         taken = KEY_MARK + LETTER * len(name)
         if x > 0.0 and x + taken > width:
             x, rows = 0.0, rows + 1

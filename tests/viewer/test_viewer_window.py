@@ -127,6 +127,9 @@ def test_a_long_legend_names_all_that_fit_or_the_table_below_does() -> None:
     below = table(curves, 400.0)
     assert (below.count("joint_"), below.count("<tr>")) == (21, 6)
     assert table([], 400.0) == ""
+    many = table([(f"joint_{index}", "#000000", "━━") for index in range(200)], 400.0)
+    assert many.count("joint_") == 60
+    assert "and 140 more" in many
 
 
 def test_what_a_title_cannot_name_is_named_once_below_the_plots(qtbot: Any, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from viewer.qt import theme
 LETTER_WIDTH = 7.6  # pixels, of the font above a plot
 Entry = tuple[int, str]  # letters, rich text
 Curve = tuple[str, str, str]  # label, colour, mark
+MOST_NAMES = 60  # in the table below the plots; the others are counted
 LEGEND_LINES = 2  # at most, below the title
 GAP = "&nbsp;&nbsp;"
 ELLIPSIS = "…"  # in the place of the middle of a text that is too long
@@ -98,6 +99,8 @@ def table(curves: Sequence[Curve], width: float) -> str:
     references = [each for each in curves if each[0].endswith(REFERENCE)]
     if len(references) > 1 and len({(color, mark) for _, color, mark in references}) == 1:
         curves = [*(each for each in curves if each not in references), ("references", *references[0][1:])]
+    if (more := len(curves) - MOST_NAMES) > 1:  # no colours can be told apart
+        curves = [*curves[:MOST_NAMES], (f"and {more} more", theme.INK, "")]
     curves = [(shortened(label, int(width / LETTER_WIDTH) - MARK), color, mark) for label, color, mark in curves]
     widest = LETTER_WIDTH * (max(len(label) for label, *_ in curves) + 5)
     columns = max(1, min(len(curves), int(width / widest)))

@@ -274,7 +274,7 @@ class Summary(msgspec.Struct, kw_only=True):
         if self.mode == "realtime":
             yield from _percentiles("period jitter", self.jitter_p50_s, self.jitter_p99_s, self.jitter_max_s)
         yield from _percentiles("round trip", self.round_trip_p50_s, self.round_trip_p99_s)
-        if self.peak_phi is not None and self.peak_phidot is not None:
+        if self.peak_phi or self.peak_phidot:  # exactly 0 without constraints
             yield "peak violation", f"|Phi| {self.peak_phi:.2e}, |Phidot| {self.peak_phidot:.2e}"
         if self.peak_solve_residual:
             yield "solve", f"J a = gamma holds to {self.peak_solve_residual:.1e} of its terms"
