@@ -107,7 +107,7 @@ def assemble(mechanism: Mechanism, compile_limit_s: float = LIMIT_S, rolled: boo
                     library = _rolled(mechanism, key) if in_loops else _compiled(mechanism, key, compile_limit_s)
     facts = library.manifest["facts"]
     check_captured_rows(mechanism, facts["captured_rows"])
-    costly = costly_rows(mechanism, facts["row_operations"]) if in_loops else []
+    costly = costly_rows(mechanism, facts["row_operations"]) if in_loops and library.from_cache else []
     for line in [*implausibilities(mechanism, facts["idle"]), *costly]:
         warnings.warn(line, DescriptionWarning, stacklevel=2)
     system = System(mechanism, library)
@@ -151,6 +151,8 @@ def _rolled(mechanism: Mechanism, key: str) -> Library:
     from sim_core.kernels.rolled import module_of_rolled
 
     derivation = derive_rolled(mechanism)
+    for line in costly_rows(mechanism, cast(int, derivation.facts["row_operations"])):
+        warnings.warn(line, DescriptionWarning, stacklevel=3)  # before the compilation, which may take long
     symbols = [native.symbol_name(*kernel.name.split(".")) for kernel in derivation.kernels]
     facts = derivation.facts | {"is_rolled": True}
     manifest = {"key": key, "mechanism": mechanism.name, "symbols": symbols, "facts": facts}

@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from sim_core.errors import InvalidRequest
-from sim_core.mechanism.constraints import JointRelation, PrescribedMotion, Rolling, Touching
-from sim_core.mechanism.description import GROUND, JointOutput, Mechanism, PointOutput
-from sim_core.mechanism.outputs import (
-    AccelerometerOutput,
-    ForceOutput,
-    ForceTorqueOutput,
-    GyroscopeOutput,
-    HoldingOutput,
-    ReactionOutput,
-    SurfaceForceOutput,
-    VelocityOutput,
-)
+from sim_core.mechanism.constraints import JointRelation, PrescribedMotion, Rolling
+from sim_core.mechanism.description import GROUND, Mechanism
+from sim_core.mechanism.outputs import AccelerometerOutput, ForceTorqueOutput, GyroscopeOutput
 
-OUTPUTS = (
-    *(JointOutput, PointOutput, VelocityOutput, GyroscopeOutput, SurfaceForceOutput),
-    *(ForceOutput, ReactionOutput, HoldingOutput, AccelerometerOutput, ForceTorqueOutput),
-)
-UNROLLED_ROWS = (PrescribedMotion, Rolling, Touching)
 PER_LINK = 930  # operations per link of rolled kernels, for the accelerations
 # operations of unrolled kernels per link, per link between a link and the ground, and per square of their number; of
 # chains of 5 to 40 links and of binary trees of 31 and 63 links, within 10 %
@@ -36,32 +22,24 @@ MOST_UNROLLED = 30_000  # operations: more of them leave the caches, and take lo
 
 def obstacles(mechanism: Mechanism) -> list[str]:
     """Parts of a mechanism that rolled kernels cannot have; empty if the mechanism can be rolled."""
-    if not mechanism.has_joint_coordinates:
-        if not mechanism.has_body_coordinates:
-            return [mechanism.family.called]
-        if found := _obstacles_of_bodies(mechanism):
-            return found
     found = ["beams"] if mechanism.beams else []
-    found += {type(each).__name__: None for each in mechanism.constraints if isinstance(each, UNROLLED_ROWS)}
     if any(isinstance(each, Rolling) and each.friction is not None for each in mechanism.constraints):
         found.append("wheels that slip")
-    others = {type(output).__name__: None for output in mechanism.outputs if not isinstance(output, OUTPUTS)}
-    loads = [output.joint for output in mechanism.outputs if isinstance(output, ForceTorqueOutput)]
-    fixed = [f"a ForceTorqueOutput of the fixed joint {name!r}" for name in loads if mechanism.joint(name).is_fixed]
-    if loads and mechanism.constraints:
-        fixed.append("a ForceTorqueOutput beside constraints")
-    return [*found, *others, *fixed]
+    if mechanism.has_body_coordinates:
+        found += [f"{part} in absolute coordinates" for part in _obstacles_of_bodies(mechanism)]
+    elif not mechanism.has_joint_coordinates:
+        found.append(mechanism.family.called)
+    return found
 
 
 def _obstacles_of_bodies(mechanism: Mechanism) -> list[str]:
     """Parts that rolled kernels cannot have in absolute coordinates."""
-    found = [] if all(body.is_planar for body in mechanism.bodies) else ["bodies in space in absolute coordinates"]
-    found += ["armatures in absolute coordinates"] if any(joint.armature for joint in mechanism.joints) else []
+    found = [] if all(body.is_planar for body in mechanism.bodies) else ["bodies in space"]
+    found += ["armatures"] if any(joint.armature for joint in mechanism.joints) else []
     found += ["planar, spherical or free joints"] if any(len(j.coordinates) > 1 for j in mechanism.joints) else []
-    if any(isinstance(each, JointRelation) for each in mechanism.constraints):
-        found.append("JointRelations in absolute coordinates")
-    sensors = (AccelerometerOutput, GyroscopeOutput, ForceTorqueOutput)
-    return [*found, *{type(each).__name__: None for each in mechanism.outputs if isinstance(each, sensors)}]
+    kinds = (JointRelation, PrescribedMotion, AccelerometerOutput, GyroscopeOutput, ForceTorqueOutput)
+    parts = (*mechanism.constraints, *mechanism.outputs)
+    return [*found, *{type(each).__name__: None for each in parts if isinstance(each, kinds)}]
 
 
 def operations(mechanism: Mechanism) -> tuple[int, int]:
@@ -92,9 +70,12 @@ def is_rolled(mechanism: Mechanism, forced: bool | None = None) -> bool:
     """
     found = obstacles(mechanism)
     if forced and found:
+        others = [] if mechanism.has_joint_coordinates else ['describe it with coordinates="joint"']
+        others += ["replace each beam by a chain of rigid segments"] if mechanism.beams else []
+        others += ["leave out the friction of each Rolling"] if "wheels that slip" in found else []
         raise InvalidRequest(
             f"mechanism {mechanism.name!r}: its kernels cannot be rolled, because it has {', '.join(found)}; "
-            "assemble it with rolled=False"
+            f"assemble it with rolled=False, or {' and '.join(others)}"
         )
     if forced is not None or found:
         return bool(forced)

@@ -21,7 +21,7 @@ from sim_core.mechanism import (
     Y,
 )
 from sim_core.mechanism.guards import Aim, Commanded, Guard, Window
-from sim_core.mechanism.outputs import ForceOutput, HoldingOutput
+from sim_core.mechanism.outputs import ForceOutput, ForceTorqueOutput, HoldingOutput
 from sim_core.mechanism.quantities import CapturedParameter
 from sim_core.simulation import Simulation
 from sim_core.system import System, assemble
@@ -90,6 +90,7 @@ def held(hands: int = 2) -> Mechanism:
             PointOutput(name="hand", body="hand_0", point=(0.0, 0.0, -0.3), axes="xz"),
             ForceOutput(name="force", constraints=("x_0", "z_0"), axes="xz"),
             HoldingOutput(name="holds", constraint="z_0"),
+            *(ForceTorqueOutput(name=f"load of {joint}", joint=joint) for joint in ("swing_0", "segment_2")),
         ),
         initial_q=(0.25, 0.0, 0.5, 0.0)[: 2 * hands] + (0.0,) * COUNT,
         initial_v=(0.0,) * n,

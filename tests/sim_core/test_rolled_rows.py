@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from functools import partial
 from typing import Any
 
+import casadi as ca
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from sim_core import Simulation, forward_dynamics, inverse_dynamics
 from sim_core.derivation.rolled.elimination import Elimination, _filled, _in_rounds, _least_fill
 from sim_core.derivation.rolled.kernels import derive_rolled
 from sim_core.derivation.start import checked_rows, violated_at_start
-from sim_core.errors import DescriptionWarning, InvalidMechanism, InvalidRequest
+from sim_core.errors import DescriptionWarning, InvalidMechanism
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.choice import costly_rows
 from sim_core.kernels.machine_code import native
@@ -31,16 +33,25 @@ from sim_core.mechanism import (
     Perpendicular,
     PointOutput,
     PrescribedMotion,
+    Rolling,
     Slider,
+    SphereContact,
     SpinRelation,
     Spring,
+    Touching,
     Tunable,
     X,
     Y,
     Z,
 )
 from sim_core.mechanism.description import ORIGIN, Body, ConstraintMode, Joint
-from sim_core.mechanism.outputs import ReactionOutput
+from sim_core.mechanism.outputs import (
+    AccelerometerOutput,
+    ContactForceOutput,
+    ForceTorqueOutput,
+    ReactionOutput,
+)
+from sim_core.mechanism.rolling import SlipOutput
 from sim_core.stabilization.registry import STABILIZERS, stabilizer_named
 from sim_core.system import System, assemble
 from tests.sim_core.test_rolled import AGREEMENT, differs, lines_run, tree
@@ -79,6 +90,41 @@ def constrained() -> Mechanism:
     )
 
 
+def on_wheels() -> Mechanism:
+    """A tree with wheels, prescribed motions, and load cells behind which these and other forces act."""
+    bare = tree(11, 3, ("revolute", "prismatic", "fixed", "revolute", "fixed"), branches=2)
+    wheel: dict[str, Any] = {"axis": Y, "radius": 0.2, "center": POINT}
+    constraints = (
+        Touching(name="ball", body="body_8", radius=0.1, center=OTHER),
+        Rolling(name="mecanum", body="body_9", other_point=OTHER, rollers=0.7, **wheel),
+        Rolling(name="rolls", body="body_6", other="body_3", normal=X, **wheel),
+        PrescribedMotion(name="turned", joint="joint_10", motion=lambda t: 0.2 + ca.sin(3.0 * t + 0.4)),
+        PrescribedMotion(name="pulled", body="body_5", point=POINT, axis=(0.0, 0.6, 0.8), input="winch"),
+    )
+    foot = {"radius": 0.7, "stiffness": 40.0, "friction": 0.4, "slip_velocity": 0.5}
+    return dataclasses.replace(
+        bare,
+        name="on_wheels",
+        constraints=constraints,
+        actuators=(*bare.actuators, Actuator(name="winch")),
+        springs=(
+            Spring(name="across", body_a="body_2", body_b="body_9", stiffness=20.0, rest_length=0.1, **ENDS),
+            Spring(name="inside", body_a="body_1", body_b="body_4", stiffness=20.0, rest_length=0.1, **ENDS),
+        ),
+        contacts=(SphereContact(name="foot", body="body_10", **foot),),
+        pushable=("body_2", "body_9"),
+        outputs=(
+            *bare.outputs,
+            *(ForceTorqueOutput(name=f"load {k}", joint=f"joint_{k}", point=POINT) for k in (1, 2, 4, 9)),
+            AccelerometerOutput(name="accelerometer", body="body_9", point=POINT),
+            ReactionOutput(name="torque", constraint="turned"),
+            ContactForceOutput(name="pressed", contact="ball"),
+            *(SlipOutput(name=name, constraint=name) for name in ("mecanum", "rolls")),
+        ),
+        open_start=True,
+    )
+
+
 def with_balls() -> Mechanism:
     """A tree with spherical joints and constraints."""
     bare = tree(2, 6, ("spherical", "revolute"))
@@ -105,7 +151,12 @@ def planar() -> Mechanism:
         coordinates="absolute",
         bodies=bodies,
         joints=joints,
-        constraints=(Distance(name="rod", body_a="bar_1", body_b="bar_2", length=1.3, **ends),),
+        constraints=(
+            Distance(name="rod", body_a="bar_1", body_b="bar_2", length=1.3, **ends),
+            Rolling(
+                name="rolls", body="bar_1", center=center, radius=0.2, axis=Z, other="bar_2", normal=Y, rollers=0.0
+            ),
+        ),
         constraint_modes=(ConstraintMode(), ConstraintMode(name="cut", constraints=("pin", "rail", "rod"))),
         springs=(Spring(name="spring", body_a="bar_0", body_b="bar_2", stiffness=20.0, rest_length=0.5, **ends),),
         actuators=(Actuator(name="motor", joint="elbow"), Actuator(name="drive", joint="rail")),
@@ -122,6 +173,7 @@ MECHANISMS = {
     "four_bar_chain": build("four_bar_chain", loops=3),
     "constrained": constrained(),
     "balls": with_balls(),
+    "on wheels": on_wheels(),
     "charmie": build("charmie", loops="closed"),
     "gibbon": build("gibbon", line="bars"),
 }
@@ -158,6 +210,7 @@ def results(system: System) -> dict[str, object]:
     random = np.random.default_rng(7)
     q, v, tau = 0.8 * random.normal(size=(3, system.n_q))
     u, p = random.normal(size=system.n_u), system.default_parameters()
+    p[[k for k, name in enumerate(system.parameter_names) if ".push." in name]] = 0.7
     U, r2, lam = random.normal(size=(3, system.max_rows))
     M, f, J, gamma = system.terms(0.0, q, v, u, p)
     a, multipliers, factor = system.acceleration(0.0, q, v, u, p, U)
@@ -167,10 +220,12 @@ def results(system: System) -> dict[str, object]:
     captured, guards = np.zeros(len(mechanism.captured_constraints)), np.zeros(len(mechanism.guards))
     system.bind("captures", inputs, [captured])()
     system.bind("guards", [*inputs, lam], [guards])()
+    power = np.zeros(1)
+    system.bind("power", inputs, [power])()
     wrong = a + 0.1 * random.normal(size=system.n_q) * np.abs(a).max()
     return {
         "M": M, "f": f, "J": J, "gamma": gamma, "a": a, "lam": multipliers, "M a + J' lam": M @ a + J.T @ multipliers,
-        "x": x, "y": y, "Phi": Phi, "Phidot": Phidot, "captured": captured, "guards": guards,
+        "x": x, "y": y, "Phi": Phi, "Phidot": Phidot, "captured": captured, "guards": guards, "power": power,
         "forward dynamics": forward_dynamics(system, q, v, tau, p=p),
         "inverse dynamics": inverse_dynamics(system, q, v, tau, p),
         "energy": system.energy(0.0, q, v, p), "outputs": list(system.outputs(0.0, q, v, p, u).values()),
@@ -255,13 +310,23 @@ def test_the_gear_train_in_joint_coordinates_is_rolled_and_moves_as_that_with_eu
 
 def test_loops_that_cost_less_in_absolute_coordinates_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     side_by_side = four_bars(1)
-    assemble(side_by_side, rolled=True)
     operations = derive_rolled(side_by_side).facts["row_operations"]
     assert costly_rows(side_by_side, operations) == []
     assert costly_rows(build("four_bar_chain"), 10**9) == []
     monkeypatch.setattr("sim_core.kernels.choice.MOST_OF_ROWS", 0.0)
-    with pytest.warns(DescriptionWarning, match=rf'take about {operations:,} operations .* coordinates="absolute"'):
+    said = partial(
+        pytest.warns, DescriptionWarning, match=rf'about {operations:,} operations .* coordinates="absolute"'
+    )
+    with said():
         assemble(side_by_side, rolled=True)
+    with said():
+        assemble(side_by_side, rolled=True)  # from the cache
+    monkeypatch.setattr(native, "load_shared", lambda key: None)
+    monkeypatch.setattr(native, "compile_module", lambda *_: pytest.fail("compiled before the warning"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DescriptionWarning)
+        with pytest.raises(DescriptionWarning):
+            assemble(side_by_side, rolled=True)
 
 
 def test_a_hand_of_a_rolled_gibbon_lets_go_and_grips_again_at_the_same_time() -> None:
@@ -300,11 +365,19 @@ def test_rows_that_no_coordinate_moves_are_left_out_or_refused() -> None:
         assemble(contradiction, rolled=True)
 
 
-def test_prescribed_motions_are_refused_by_name() -> None:
+def test_a_commanded_velocity_of_a_rolled_crank_jumps_and_its_work_is_counted() -> None:
     loops = four_bars(1)
-    driven = PrescribedMotion(name="turning", joint="a_0", motion=lambda t: 1.2 + t)
-    with pytest.raises(InvalidRequest, match="cannot be rolled, because it has PrescribedMotion"):
-        assemble(dataclasses.replace(loops, constraints=(driven,)), rolled=True)
+    driven = PrescribedMotion(name="driven", joint="a_0", input="speed")
+    crank = dataclasses.replace(
+        loops, constraints=(*loops.constraints, driven), actuators=(Actuator(name="speed", start=0.1),)
+    )
+    simulation = Simulation(assemble(crank, rolled=True))
+    simulation.advance(0.5)
+    assert abs(simulation.energy_ledger.work) > 0.1
+    assert simulation.energy_ledger.largest < 1e-9
+    simulation.set_effort([-2.0])
+    simulation.advance(0.2)
+    assert simulation.state.v[0] == pytest.approx(-2.0, abs=1e-9)
 
 
 def test_the_derivation_of_rolled_rows_grows_with_the_number_of_loops_and_no_faster() -> None:

@@ -205,6 +205,8 @@ def test_a_scale_reads_the_weight_that_rests_on_it_and_a_closed_loop_shares_it()
     sim = Simulation(assemble(scale), step_s=1e-3)
     sim.advance(5.0)
     read = sim.outputs()
+    state = sim.state.q, sim.state.v
+    assert assemble(scale, rolled=True).outputs(0.0, *state) == pytest.approx(read, rel=1e-12, abs=1e-12)
     assert read["cell_fz"] == pytest.approx(2.5 * 9.81, rel=1e-6)
     assert read["cell_ty"] == pytest.approx(-0.1 * 0.5 * 9.81, rel=1e-6)
     assert read["ball_az"] == pytest.approx(9.81, rel=1e-6)

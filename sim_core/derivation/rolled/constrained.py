@@ -26,6 +26,7 @@ from sim_core.derivation.rolled.steps import At, Steps
 from sim_core.derivation.rolled.sweeps import Kind, Tree
 from sim_core.derivation.solving.constrained import EPSILON, LONGEST, REFINEMENTS
 from sim_core.kernels.rolled import Sweep
+from sim_core.mechanism.constraints import PrescribedMotion
 from sim_core.mechanism.description import Mechanism
 
 
@@ -125,12 +126,16 @@ class Constrained:
         finding, copying, first = Steps("finding_pull"), Steps("pulling_chosen"), 0
         for number, (c, end, chain) in enumerate(self._chosen):
             block = self.blocks[c]
-            chosen = At(CHOSEN, block.links[end] - self._links.count - 1, 1)
+            chosen = self._chosen_number(c, end)
             finding.add(0, [At("places_of_pulls", first, 1, chosen)], [At("pull_of", number, 1)], lambda x: [x])
             width, where = PULL * block.n_rows, At("pull_of", number, 1)
             copying.add(width, [self._own(c, end)], [At("pull", 0, width, where, 1)], lambda own: [own])
             first += len(chain)
         return [*finding.sweeps(), *copying.sweeps()]
+
+    def _chosen_number(self, c: int, end: int) -> At:
+        """Place of the number of the chosen segment at an end."""
+        return At(CHOSEN, self.blocks[c].links[end] - self._links.count_of_records, 1)
 
     @property
     def operations(self) -> int:
@@ -215,17 +220,22 @@ class Constrained:
 
         articulated  whether the joints are free to move, which gives a column of L'^-1 J'; otherwise rows of J
         """
-        begin, steps = Steps("begun"), Steps(f"inward_{articulated:d}", in_order=True)
-        ends = {
-            (c, link): end for c, block in enumerate(self.blocks) for end, link in enumerate(block.ends)
-        }  # a link that is both an end and a joint of a block does not exist
+        begin, more = Steps("begun"), Steps("begun_more")
+        steps = Steps(f"inward_{articulated:d}", in_order=True)
+        ends: dict[tuple[int, int], list[int]] = {}
+        for c, block in enumerate(self.blocks):
+            for end, link in enumerate(block.ends):
+                ends.setdefault((c, link), []).append(end)
         for link, c in self._pairs:
             n = self.blocks[c].n_rows
             pull = At("pull", self._pulls[c, link], PULL * n)
-            if (c, link) in ends:
-                begin.add(("copied", n), [self._own(c, ends[c, link])], [pull], lambda own: [own])
+            own = [self._own(c, end) for end in ends.get((c, link), ())]
+            if own:
+                begin.add(("copied", n), own[:1], [pull], lambda own: [own])
             else:
                 begin.add(("cleared", n), [], [pull], _zeros(PULL * n))
+            for each in own[1:]:
+                more.add(n, [each, pull], [pull], lambda own, pull: [own + pull])
         kinds = {kind.name: kind for kind in self._tree.kinds}
         for link, c in self._pairs:
             n, parent = self.blocks[c].n_rows, self._links.links[link].parent
@@ -241,7 +251,7 @@ class Constrained:
                 results.append(above)
             step = _inward(kinds[kind], n, articulated, parent >= 0)
             steps.add((kind, n, parent >= 0), inputs, results, step)
-        return [*begin.sweeps(), *self._at_chosen(), *steps.sweeps()]
+        return [*begin.sweeps(), *more.sweeps(), *self._at_chosen(), *steps.sweeps()]
 
     def along_coordinates(self, array: str) -> list[Sweep]:
         """Sweeps that replace the efforts of the rows about the axes of links by those along coordinates."""
@@ -337,6 +347,35 @@ class Constrained:
             at = At(target, link, 1)
             inputs = [self._pair(c, link, array), self.rows(c, lam), at]
             steps.add(self.blocks[c].n_rows, inputs, [at], lambda y, x, rest: [rest - ca.dot(y, x)])
+        return steps.sweeps()
+
+    def exerted(self, lam: str) -> list[Sweep]:
+        """Sweeps that subtract the wrenches of the multipliers on the bodies from "wrench" (see `Links.records`)."""
+        steps, chains = Steps("exerted"), {(c, end): chain for c, end, chain in self._chosen}
+        for c, block in enumerate(self.blocks):
+            for end, record in enumerate(block.records):
+                at = At("wrench", 6 * record, 6)
+                if (c, end) in chains:
+                    at = At("wrench", 6 * chains[c, end].start, 6, self._chosen_number(c, end))
+                inputs = [self._own(c, end), self.rows(c, lam), at]
+                steps.add((block.n_rows, (c, end) in chains), inputs, [at], _exerted)
+        return steps.sweeps()
+
+    @property
+    def prescribed(self) -> list[int]:
+        """Indices of the blocks that prescribe motions, and so do work."""
+        return [c for c, block in enumerate(self.blocks) if isinstance(block.constraint, PrescribedMotion)]
+
+    def power_of_prescribed(self) -> list[Sweep]:
+        """Sweeps that add the power -lam' J v of prescribed motions to "power"; the multipliers are in "lam"."""
+        steps, power = Steps("prescribed"), At("power", 0, 1)
+        for c in self.prescribed:
+            block = self.blocks[c]
+            for end, link in enumerate(block.ends):
+                is_joint = end >= len(block.links)
+                motion = At("v", link, 1) if is_joint else At("frame", FRAME * link + 12, 6)
+                inputs = [self._own(c, end), motion, self.rows(c, "lam"), power]
+                steps.add(is_joint, inputs, [power], _working)
         return steps.sweeps()
 
     def is_refined(self, least: bool) -> bool:
@@ -505,6 +544,16 @@ def _missing(n: int, is_joint: bool) -> Callable[..., list[ca.SX]]:
         return [left + (rows[6, :].T * motion if is_joint else rows[:6, :].T @ motion)]
 
     return step
+
+
+def _exerted(own: ca.SX, lam: ca.SX, wrench: ca.SX) -> list[ca.SX]:
+    """Wrench that is needed, from the rows J of the Jacobian at a link: the force of the rows is -J' lam."""
+    return [wrench + ca.reshape(own, PULL, lam.numel())[:6, :] @ lam]
+
+
+def _working(own: ca.SX, motion: ca.SX, lam: ca.SX, power: ca.SX) -> list[ca.SX]:
+    along = own[:6] if motion.numel() == 6 else own[6]
+    return [power - ca.dot(along, motion) * lam]
 
 
 def _begun_left(is_switched: bool, sign: float) -> Callable[..., list[ca.SX]]:

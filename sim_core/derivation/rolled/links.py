@@ -6,6 +6,7 @@ joint of several degrees of freedom is a sequence of links, and its child body i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from sim_core import spatial
 from sim_core.derivation.coordinates.inertia import Inertia
 from sim_core.derivation.symbols import Symbols
 from sim_core.mechanism.description import COORDINATES, GROUND, Body, Joint, Mechanism, X, Y, Z
+from sim_core.mechanism.outputs import ForceTorqueOutput
 from sim_core.mechanism.quantities import Vector3, value_of
 
 N_INERTIA = 13  # first moment of mass (3), inertia (9) about the link's origin, mass
@@ -51,16 +53,36 @@ class Link:
 
 @dataclass(frozen=True)
 class Links:
-    """The links of a tree, in the order of the coordinates, the bodies' places, and the bodies mounted on each link."""
+    """The links of a tree, in the order of the coordinates, the bodies' places, and the bodies mounted on each link.
+
+    records  {body: record of the forces on it in the array "wrench"}: that of its link or of the ground, or that of the
+             last load cell between these and the body
+    cells    load cells: fixed joints whose force and torque are measured, parents before children
+    """
 
     links: list[Link]
     places: dict[str, Place]
     mounted: list[list[Body]]
+    records: dict[str, int]
+    cells: list[Joint]
 
     @property
     def count(self) -> int:
         """Number of links."""
         return len(self.links)
+
+    @property
+    def count_of_records(self) -> int:
+        """Number of records of wrenches: of the links, of the ground and of the load cells."""
+        return self.count + 1 + len(self.cells)
+
+    def frame_of(self, record: int) -> int:
+        """Record of the frame of the link or ground to which the bodies with a record of wrenches are fixed."""
+        cell = record - self.count - 1
+        if not 0 <= cell < len(self.cells):
+            return record
+        link = self.places[self.cells[cell].child].link
+        return self.count if link < 0 else link
 
     @cached_property
     def of_joints(self) -> dict[str, int]:
@@ -97,7 +119,14 @@ def links_of(mechanism: Mechanism) -> Links:
     for body in mechanism.bodies:
         if places[body.name].link >= 0:
             mounted[places[body.name].link].append(body)
-    return Links(links, places, mounted)
+    measured = {output.joint for output in mechanism.outputs if isinstance(output, ForceTorqueOutput)}
+    records, cells = {GROUND: len(links)}, list[Joint]()
+    for joint in mechanism.joints:
+        records[joint.child] = records[joint.parent] if joint.is_fixed else places[joint.child].link
+        if joint.is_fixed and joint.name in measured:
+            cells.append(joint)
+            records[joint.child] = len(links) + len(cells)
+    return Links(links, places, mounted, records, cells)
 
 
 def _links_of_bodies(mechanism: Mechanism) -> Links:
@@ -121,7 +150,8 @@ def _links_of_bodies(mechanism: Mechanism) -> Links:
         places[body.name] = Place(parent, p, R)
         if parent >= 0:
             mounted[-1].append(body)
-    return Links(links, places, mounted)
+    records = {name: len(links) if place.link < 0 else place.link for name, place in places.items()}
+    return Links(links, places, mounted, records, [])
 
 
 def _links_of_joint(joint: Joint, before: Place, first: int) -> list[Link]:
@@ -145,15 +175,18 @@ def _axes(axis: Vector3) -> np.ndarray:
     return np.column_stack([*spatial.perpendicular_axes(axis), axis])
 
 
-def inertias_of(links: Links, symbols: Symbols) -> list[ca.SX]:
-    """The numbers of each link's inertia about its origin; expressions of the parameters p if tunable."""
+def inertias_of(groups: Sequence[Sequence[Body]], links: Links, symbols: Symbols) -> list[ca.SX]:
+    """The numbers of the inertia of each group of bodies on a link, about the link's origin.
+
+    They are expressions of the parameters p if tunable.
+    """
     m, c, I, p, R = ca.SX.sym("m"), ca.SX.sym("c", 3), ca.SX.sym("I", 6), ca.SX.sym("p", 3), ca.SX.sym("R", 3, 3)
     xx, yy, zz, xy, xz, yz = ca.vertsplit(I)
     about, offset = ca.blockcat([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]), ca.skew(c)
     moved = Inertia(m, m * c, about - m * (offset @ offset)).expressed_in(p, R)
     inertia = ca.Function("inertia", [m, c, I, p, R], [ca.vertcat(*packed(moved))])
     found = list[ca.SX]()
-    for bodies in links.mounted:
+    for bodies in groups:
         total = ca.SX.zeros(N_INERTIA)
         for body in bodies:
             place = links.places[body.name]

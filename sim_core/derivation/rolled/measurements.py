@@ -82,7 +82,7 @@ class MeasurementKernels(EquationKernels):
         return [Sweep.of(Group(function, [*given, total], [total], self.n))]
 
     def power(self) -> RolledKernel:
-        """Power of actuators, loads, damping and of the other forces, W."""
+        """Power of actuators, loads, damping, of the other forces and of prescribed motions, W."""
         effort, v, power = ca.SX.sym("effort"), ca.SX.sym("v"), ca.SX.sym("power")
         inputs = [Slot("effort", effort), Slot("v", v), Slot("power", power)]
         function = function_of("working", inputs, [Slot("power", power + effort * v)])
@@ -90,6 +90,8 @@ class MeasurementKernels(EquationKernels):
         sweep = Sweep.of(Group(function, [Records("effort", 1), Records("v", 1), total], [total], self.n))
         others = self._added("power", ca.SX(self.scene.power))
         others += self.parts.power()
+        if self.rows.prescribed:
+            others += [*self._solution("u", ("target",)), *self.rows.power_of_prescribed()]
         return self._kernel(USUAL, ("power",), [_start("power", ca.SX(0)), *self._efforts("u"), sweep, *others])
 
     def outputs(self) -> tuple[list[str], RolledKernel]:
@@ -124,7 +126,7 @@ class MeasurementKernels(EquationKernels):
     ) -> RolledKernel:
         """A kernel of straight-line code, whose results may depend on the frames of the scene.
 
-        more    further inputs of the code, which the sweeps `before` compute
+        more    further inputs of the code, which the sweeps `before` compute, with the multipliers
         """
         values = [self.scene.real(result) for result in results]
         values = [
@@ -137,7 +139,7 @@ class MeasurementKernels(EquationKernels):
             return self._kernel(inputs, names, [])
         frames = self._frames() if self._needs_frames(values) else []
         nearest = self.segments.finding() if self._needs(values, self.scene.of_nearest) else []
-        if "lam" not in inputs and self._needs_multipliers(values):
+        if "lam" not in inputs and not before and self._needs_multipliers(values):
             frames = self._solution("u", ("target",))
         given, places = [slot for slot, _ in more], [records for _, records in more]
         code = self._straight(f"straight_{names[0]}", given, places, slots, targets)
@@ -188,7 +190,11 @@ class MeasurementKernels(EquationKernels):
             *self._driven("x"),
         ]
         if with_wrench:
-            sweeps += [*self._forces("u"), self.tree.sweep("loading", self.tree.loading, backward=True)]
+            sweeps += [
+                *self._forces("u", self.rows.exerted("lam")),
+                self.tree.sweep("loading", self.tree.loading, backward=True),
+                *self.cells.carried(),
+            ]
         return sweeps
 
     def _added(self, array: str, value: ca.SX, with_frames: bool = True) -> list[Sweep]:

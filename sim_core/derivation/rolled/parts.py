@@ -161,8 +161,8 @@ class Parts:
         found = []
         for k, members in enumerate(by_structure(bare)):
             ends = [self._ends(parts[i]) for i in members]
-            # the wrenches of a part between two bodies on one link cancel each other
-            inside = [links[0] == links[1] for links, _ in ends]
+            # the wrenches of a part between two bodies with one record cancel each other
+            inside = [records[0] == records[1] for records, _ in ends]
             for is_inside in dict.fromkeys(inside):
                 own = [place for place, each in enumerate(inside) if each == is_inside]
                 found.append(
@@ -204,26 +204,27 @@ class Parts:
             inputs.append((Slot("v", symbol), Records("v", 1, [self._links.count + row for row in rows])))
             stated.append((Slot("rates", rate), Records("rates", 1, rows)))
         for k in range(2):
-            links = [own[k] for own, _ in ends]
+            records = [own[k] for own, _ in ends]
+            links = [self._links.frame_of(record) for record in records]
             inputs.append((Slot("frame", frames[k]), Records("frame", FRAME, links)))
             inputs += self._table(f"{name}_places_{k}", places[k], [ca.SX(ca.DM(poses[k])) for _, poses in ends])
             F, moment = force[VIRTUAL * k : VIRTUAL * k + 3], force[VIRTUAL * k + 3 : VIRTUAL * (k + 1)]
-            changed.append(("wrench", -ca.vertcat(moment, F), Records("wrench", 6, links)))
+            changed.append(("wrench", -ca.vertcat(moment, F), Records("wrench", 6, records)))
         inputs += self._table(name, template.numbers, [numbers_of(part, self._symbols) for part in bare])
         return _Kind(name, len(bare), inputs, [] if is_inside else changed, stated, power, stored, needs_frames=True)
 
     def _ends(self, part: SphereContact | Spring) -> tuple[list[int], list[np.ndarray]]:
-        """Links of both ends, that of the ground after all others, and the places of the ends on these links."""
+        """Records of the forces on both ends (see `Links.records`), and the places of the ends on their links."""
         if isinstance(part, SphereContact):
             ends = [(part.body, part.center, np.eye(3)), (part.other, part.other_point, _surface_axes(part))]
         else:
             ends = [(part.body_a, part.point_a, np.eye(3)), (part.body_b, part.point_b, np.eye(3))]
-        links, poses = list[int](), list[np.ndarray]()
+        records, poses = list[int](), list[np.ndarray]()
         for body, point, R in ends:
             place = self._links.places[body]
-            links.append(self._links.count if place.link < 0 else place.link)
+            records.append(self._links.records[body])
             poses.append(np.concatenate([place.p + place.R @ np.array(point), (place.R @ R).T.ravel()]))
-        return links, poses
+        return records, poses
 
     def _table(self, name: str, symbol: ca.SX, rows: Sequence[ca.SX]) -> list[tuple[Slot, Records]]:
         """Slot and records of a table with one row per part; none for rows without numbers."""

@@ -26,6 +26,8 @@ from sim_core.mechanism.custom_forces import motion_key
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.quantities import CapturedParameter, Tunable, holding
 
+ATTACHED = ("axis_a", "axis_b", "center", "other_point", "normal")  # fields of body-fixed points and axes
+STRUCTURE = ("rollers",)  # fields whose numbers belong to the structure
 BIAS = 6  # numbers of the acceleration of a link whose joints do not accelerate: angular acceleration, of the origin
 PULL = 7  # numbers of a row of the Jacobian at a link: moment about its origin, force, and effort of its joint
 
@@ -72,6 +74,7 @@ class Block:
     key         value that is equal for constraints of one kind
     constants   numbers of this constraint
     links       links on which it acts; joints: links whose joint positions it relates
+    records     record of the forces on each of `links` (see `Links.records`)
     parameters  indices of the entries of p that it contains; inputs: of u
     flag        index of the entry of p that is 1 while it holds; -1 if it always holds
     lengths     whether its rows are lengths
@@ -83,6 +86,7 @@ class Block:
     kind: RowKind
     constants: np.ndarray
     links: tuple[int, ...]
+    records: tuple[int, ...]
     joints: tuple[int, ...]
     parameters: tuple[int, ...]
     inputs: tuple[int, ...]
@@ -127,6 +131,7 @@ class RowKinds:
             self._kinds[key],
             np.concatenate([*own.values, [0.0]]),
             tuple(own.links),
+            tuple(own.records),
             tuple(own.joints),
             tuple(own.parameters),
             tuple(own.inputs_used),
@@ -145,6 +150,7 @@ class _Recorder:
         self.values: list[np.ndarray] = []
         self._constants: list[ca.SX] = []
         self.links: list[int] = []
+        self.records: list[int] = []
         self.joints: list[int] = []
         self.parameters: list[int] = []
         self.inputs_used: list[int] = []
@@ -156,12 +162,13 @@ class _Recorder:
     # -- what a constraint asks for (see Symbols and Frame) -----------------------------------------------------------
 
     def __getitem__(self, body: str) -> _Attached:
-        place = self._placed.places[body]
-        return _Attached(self, place, self._moving(place.link) if place.link >= 0 else None)
+        place, record = self._placed.places[body], self._placed.records[body]
+        return _Attached(self, place, self._moving(place.link, record) if place.link >= 0 else None)
 
     def held(self, contact: ChainContact) -> tuple[ca.SX, ca.SX]:
         """Position and rotation of the segment at a contact's position."""
-        place, moving = self._segments.place(contact), self._moving(self._segments.held(contact))
+        place, held = self._segments.place(contact), self._segments.held(contact)
+        moving = self._moving(held, held)
         p, R = self.constant(place.p), ca.reshape(self.constant(place.R.T.ravel()), 3, 3)
         return moving.p + moving.R @ p, moving.R @ R
 
@@ -222,11 +229,12 @@ class _Recorder:
         self._inputs.append(ca.SX.sym("u"))
         return self._inputs[-1]
 
-    def _moving(self, link: int) -> _Moving:
-        if link not in self.links:
+    def _moving(self, link: int, record: int) -> _Moving:
+        if record not in self.records:
             self.links.append(link)
+            self.records.append(record)
             self._bodies.append(_Moving(self._s))
-        return self._bodies[self.links.index(link)]
+        return self._bodies[self.records.index(record)]
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
@@ -235,7 +243,8 @@ class _Recorder:
         copied = copy.copy(constraint)
         for field in dataclasses.fields(constraint):
             value = getattr(constraint, field.name)
-            if isinstance(value, float | int) and not isinstance(value, bool):
+            is_number = isinstance(value, float | int) and not isinstance(value, bool)
+            if is_number and field.name not in STRUCTURE:
                 object.__setattr__(copied, field.name, self.constant(value))
             if field.name == "terms":
                 object.__setattr__(copied, "terms", tuple((*term[:-1], self.constant(term[-1])) for term in value))
@@ -303,6 +312,11 @@ class _Attached:
     def __init__(self, recorder: _Recorder, place: Place, moving: _Moving | None) -> None:
         self._recorder, self._place, self._moving = recorder, place, moving
 
+    @property
+    def p(self) -> ca.SX:
+        """World position (3,) of the body's origin."""
+        return self.point((0.0, 0.0, 0.0))
+
     def point(self, point: Sequence[float]) -> ca.SX:
         """World position (3,) of a body-fixed point."""
         here = self._recorder.constant(self._place.p + self._place.R @ np.array(point))
@@ -320,6 +334,11 @@ class _Attached:
             return ca.SX.zeros(3)
         turn = ca.reshape(self._recorder.constant(self._place.R.T.ravel()), 3, 3)
         return (self._moving.R @ turn).T @ self._moving.w_now
+
+    @property
+    def w_W(self) -> ca.SX:
+        """Angular velocity (3,) in the world's axes."""
+        return ca.SX.zeros(3) if self._moving is None else self._moving.w_now
 
 
 class _Asked:
@@ -357,27 +376,29 @@ class _Commanded:
 
 def _structure(constraint: Constraint, recorder: _Recorder) -> Hashable:
     """Value that is equal for constraints whose rows are equal but for their numbers."""
-    places, found = recorder._placed.places, list[Hashable]()
+    records, found = recorder._placed.records, list[Hashable]()
     for field in dataclasses.fields(constraint):
         value = getattr(constraint, field.name)
-        if field.name == "name" or field.name.startswith("point") or field.name in ("axis_a", "axis_b"):
+        if field.name == "name" or field.name.startswith("point") or field.name in ATTACHED:
             continue
-        if field.name == "terms":
-            found.append(tuple((_end(term[0], recorder, places), *term[1:-1]) for term in value))
+        if field.name == "input":
+            found.append(bool(value))
+        elif field.name == "terms":
+            found.append(tuple((_end(term[0], recorder, records), *term[1:-1]) for term in value))
         elif isinstance(value, str):
-            found.append(_end(value, recorder, places))
+            found.append(_end(value, recorder, records))
         elif isinstance(value, Tunable | CapturedParameter):
             found.append("parameter")
         elif callable(value):
             found.append(motion_key(value))
-        elif not isinstance(value, float | int):
+        elif not isinstance(value, float | int) or field.name in STRUCTURE:
             found.append(value)
     return (type(constraint).__name__, *found)
 
 
-def _end(name: str, recorder: _Recorder, places: dict[str, Place]) -> Hashable:
-    if name in places:
-        link = places[name].link
-        return "link", recorder.links.index(link) if link in recorder.links else -1
+def _end(name: str, recorder: _Recorder, records: dict[str, int]) -> Hashable:
+    if name in records:
+        record = records[name]
+        return "link", recorder.records.index(record) if record in recorder.records else -1
     of_joints = recorder._of_joints
     return ("joint", recorder.joints.index(of_joints[name])) if name in of_joints else name

@@ -42,6 +42,7 @@ class Segments:
         first = places[0]
         for k, place in enumerate(places):
             alike = np.array_equal(place.p, first.p) and np.array_equal(place.R, first.R)
+            alike = alike and self._links.records[contact.segments[k]] == place.link
             if place.link != first.link + k or first.link < 0 or not alike:
                 raise InvalidMechanism(
                     f"mechanism {mechanism.name!r}: constraint {contact.name!r}: segment {contact.segments[k]!r} is "
@@ -64,7 +65,7 @@ class Segments:
 
     def held(self, contact: ChainContact) -> int:
         """Index of the record of the segment at a contact's position."""
-        return self._links.count + 1 + self.index(contact)
+        return self._links.count_of_records + self.index(contact)
 
     def nearest(self, contact: ChainContact) -> int:
         """Index of the record of the segment nearest to a contact's point."""
@@ -72,9 +73,9 @@ class Segments:
 
     def chain(self, record: int) -> range | None:
         """Links of the segments of which a record has one; None if the record is that of a link."""
-        if record <= self._links.count:
+        if record < self._links.count_of_records:
             return None
-        contact = self.contacts[(record - self._links.count - 1) % self.count]
+        contact = self.contacts[(record - self._links.count_of_records) % self.count]
         first = self.place(contact).link
         return range(first, first + len(contact.segments))
 

@@ -1,7 +1,8 @@
 """Accelerometers and force-torque sensors of rolled kernels: from the motion of a link, and the wrench on it.
 
 The motions are those under the accelerations that the kernel has solved for. The wrench on a link, summed over all
-links that it carries, is what its joint exerts, because inertia minus all other forces is left for the joint.
+links that it carries, is what its joint exerts, because inertia minus all other forces is left for the joint. Fixed
+joints with sensors have wrenches of their own, see load_cells.py.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class LinkSensors(Sensors):
     """Readings of sensors as expressions of records of links.
 
     inputs       slots of the records that the readings so far depend on, and where they are
-    need_wrench  whether a reading depends on the array "wrench"
+    need_wrench  whether a reading depends on the array "wrench" (see `Links.records`)
     """
 
     def __init__(self, mechanism: Mechanism, links: Links, gyroscopes: Sensors) -> None:
@@ -36,7 +37,7 @@ class LinkSensors(Sensors):
 
     @property
     def need_wrench(self) -> bool:
-        """Whether a reading depends on the wrenches on links."""
+        """Whether a reading depends on wrenches."""
         return any(array == "wrench" for array, _ in self._symbols_of)
 
     def reading(self, sensor: Sensor) -> ca.SX:
@@ -50,7 +51,8 @@ class LinkSensors(Sensors):
             joint = self._mechanism.joint(sensor.joint)
             place = self._links.places[joint.child]
             point = joint.child_point if sensor.point is None else sensor.point
-            wrench, axes = self._record("wrench", place.link, 6), self._axes(place, sensor)
+            wrench = self._record("wrench", self._links.records[joint.child], 6)
+            axes = self._axes(place, sensor)
             r = self._rotation(place) @ (place.p + place.R @ np.array(point))
             F = wrench[3:]
             return ca.vertcat(axes.T @ F, axes.T @ (wrench[:3] - ca.cross(r, F)))

@@ -13,6 +13,7 @@ from sim_core.derivation.rolled.checked_rows import CheckedRows
 from sim_core.derivation.rolled.constrained import Constrained
 from sim_core.derivation.rolled.frames import FRAME, parts_of_frame
 from sim_core.derivation.rolled.links import inertias_of
+from sim_core.derivation.rolled.load_cells import LoadCells
 from sim_core.derivation.rolled.parts import Parts
 from sim_core.derivation.rolled.rotations import Rotations
 from sim_core.derivation.rolled.segments import Segments
@@ -40,7 +41,7 @@ class SharedSweeps:
     scene         forces on bodies and joints
     tables        {name: constant table}
     factor_parts  {array that is a part of the factor: (numbers in a record, number of records)}
-    does_work     whether actuators, loads, damping, friction or contacts can change the energy
+    does_work     whether actuators, loads, damping, friction, contacts or prescribed motions can change the energy
     """
 
     def __init__(self, mechanism: Mechanism, rows: CheckedRows) -> None:
@@ -64,7 +65,8 @@ class SharedSweeps:
         symbols = self.scene.symbols
         numbers = [_joint_numbers(link.joint, link.is_last, symbols) for link in links.links]
         self._add_table("numbers", numbers)
-        self._add_table("inertias", inertias_of(links, symbols))
+        self._add_table("inertias", inertias_of(links.mounted, links, symbols))
+        self.cells = LoadCells(mechanism, links, symbols, self._add_table)
         self.bodies = PlanarBodies(mechanism, links, self.rows) if are_free_planar(mechanism) else None
         self.factor_parts = {name: (width, self.n) for name, width in FACTOR.items()}
         self.factor_parts |= {"B": (9, len(links.oriented))} if links.oriented else {}
@@ -73,7 +75,8 @@ class SharedSweeps:
             self.factor_parts = {name: (1, size) for name, size in self.bodies.factor_parts.items() if size}
         self.parts = Parts(mechanism, links, symbols, self._add_table, self._frames)
         resists = any(not row[at].is_zero() for row in numbers for at in (0, 1)) or self.parts.do_work
-        self.does_work = bool(mechanism.actuators) or resists or not self.scene.power.is_zero()
+        works = resists or bool(self.rows.prescribed) or not self.scene.power.is_zero()
+        self.does_work = bool(mechanism.actuators) or works
 
     def _add_table(self, name: str, rows: Sequence[ca.SX]) -> None:
         """Add a table with one row per link or part; rows with tunables are computed whenever a kernel runs."""
@@ -207,15 +210,17 @@ class SharedSweeps:
         function = function_of(f"states_{result}_{given}", [slot for slot, _ in inputs], [Slot(result, value)])
         return [Sweep.of(Group(function, [places for _, places in inputs], [Records(result, 1, rows)], count))]
 
-    def _forces(self, given: str) -> list[Sweep]:
+    def _forces(self, given: str, exerted: Sequence[Sweep] = ()) -> list[Sweep]:
         """Sweeps that add the forces to "effort", subtract the wrenches on the links from "wrench", and set "rates".
 
         The sines and cosines of the coordinates are known.
 
-        given  "u" if the kernel has the actuator inputs u; otherwise these are zero
+        given    "u" if the kernel has the actuator inputs u; otherwise these are zero
+        exerted  sweeps that subtract further wrenches
         """
         frames = self._frames(with_posture=False) if self._forces_need_frames else []
-        return [*frames, *self.parts.forces(), *self._forces_of_scene(given)]
+        forces = [*self.parts.forces(), *self._forces_of_scene(given), *exerted]
+        return [*frames, *self.cells.cleared(), *forces, *(self.cells.added_to_links() if forces else [])]
 
     @property
     def _forces_need_frames(self) -> bool:
@@ -259,7 +264,8 @@ class SharedSweeps:
         if self._needs_multipliers([slot.value for slot in results]):
             usual |= {"lam": self._lam}
         arguments = [(Slot(array, value), [0]) for array, value in usual.items()]
-        arguments += [(Slot("frame", frame), [link]) for frame, link in zip(scene.frames, scene.touched, strict=True)]
+        links = [self.links.frame_of(record) for record in scene.touched]
+        arguments += [(Slot("frame", frame), [link]) for frame, link in zip(scene.frames, links, strict=True)]
         arguments += scene.numbers
         slots = [slot for slot, _ in arguments]
         records = [Records(slot.array, slot.value.numel(), rows) for slot, rows in arguments]

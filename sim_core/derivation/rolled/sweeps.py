@@ -148,7 +148,7 @@ class Tree:
         numbers = ca.SX.sym("inertia", N_INERTIA)
         inputs, r, R = self.pose(kind, matrix(R_P))
         axis = R[:, 2]
-        motion = carried_motion(_motion(before), r, ca.SX.eye(3), *kind.parts(axis), rate, a)
+        motion = carried_motion(motion_from(before), r, ca.SX.eye(3), *kind.parts(axis), rate, a)
         inertia = turned(unpacked(numbers), R)
         n, F = wrench_of(inertia, motion, ca.SX(3, 1), ca.SX(3, 1))
         inputs += [
@@ -285,7 +285,8 @@ def matrix(columns: ca.SX) -> ca.SX:
     return ca.reshape(columns, 3, 3)
 
 
-def _motion(numbers: ca.SX) -> LinkMotion:
+def motion_from(numbers: ca.SX) -> LinkMotion:
+    """Motion of a link from the numbers of its record in the array "motion"."""
     return LinkMotion(numbers[:3], numbers[3:6], numbers[6:9], matrix(numbers[9:]))
 
 

@@ -27,6 +27,7 @@ from sim_core.mechanism.chains import ChainContact, Place
 from sim_core.mechanism.contacts import SphereContact
 from sim_core.mechanism.description import GROUND, Joint, JointOutput, Mechanism
 from sim_core.mechanism.outputs import SurfaceForceOutput
+from sim_core.mechanism.rolling import SlipOutput
 
 VIRTUAL = 6  # virtual coordinates of a link
 
@@ -37,8 +38,8 @@ class Scene:
     The forces are those without loops of their own (see parts.py): custom forces, pushes, and the parts of spherical
     and free joints.
 
-    touched   indices of the links that carry these bodies, and of the records of chosen segments
-    frames    symbols (FRAME,) of the frames of the touched links
+    touched   records of the forces on these bodies (see `Links.records`), and those of chosen segments
+    frames    symbols (FRAME,) of the frames of the links of these records
     symbols   symbols of the mechanism, with the virtual coordinates after the others
     applied   the forces
     force     generalized forces (n + n_states + VIRTUAL * len(touched),), with the rates of first-order states
@@ -51,10 +52,10 @@ class Scene:
     def __init__(self, mechanism: Mechanism, links: Links, segments: Segments) -> None:
         self.mechanism, self.n, states = mechanism, links.count, mechanism.first_order_states
         self.n_q = self.n + len(states)
-        bodies = [body for body in _named(mechanism) if links.places[body].link >= 0]
+        records = {links.records[body] for body in _named(mechanism)} - {links.count}
         self._segments, n_chosen = segments, segments.count
-        chosen = range(links.count + 1, links.count + 1 + 2 * n_chosen)
-        self.touched = [*sorted({links.places[body].link for body in bodies}), *chosen]
+        chosen = range(links.count_of_records, links.count_of_records + 2 * n_chosen)
+        self.touched = [*sorted(records), *chosen]
         plain = symbols_for(mechanism, self.n_q)
         self.q, self.v = plain.q, plain.v
         self.frames = [ca.SX.sym(f"frame_{link}", FRAME) for link in self.touched]
@@ -102,14 +103,14 @@ class Scene:
             p, R = ca.DM(place.p), ca.DM(place.R)
             if name == GROUND:
                 continue
-            if place.link < 0:
+            if links.records[name] in self.touched:
+                found[name] = self._frame(links.records[name], place)
+            elif place.link < 0:
                 found[name] = Frame(ca.SX(p), ca.SX(R), ca.SX(3, 1))
-            elif place.link in self.touched:
-                found[name] = self._frame(place.link, place)
         return found
 
     def _frame(self, record: int, place: LinkPlace) -> Frame:
-        """Frame at a place of a touched link or chosen segment."""
+        """Frame at a place of the link of a touched record, or of a chosen segment."""
         k = self.touched.index(record)
         numbers = ca.SX(ca.DM(np.concatenate([place.p, place.R.T.ravel()])))
         return frame_at_place(self.frames[k], numbers, self._virtual[VIRTUAL * k : VIRTUAL * (k + 1)])
@@ -166,13 +167,13 @@ class Scene:
         return {k: rate for k, rate in rates.items() if k >= bristles}
 
     def wrenches(self) -> dict[int, ca.SX]:
-        """{link: moment about its origin, then force (6,)} of the links with a force."""
+        """{record: moment about the link's origin, then force (6,)} of the records with a force."""
         found = {}
-        for k, link in enumerate(self.touched):
+        for k, record in enumerate(self.touched):
             begin = self.n_q + VIRTUAL * k
             both = ca.vertcat(self.force[begin + 3 : begin + 6], self.force[begin : begin + 3])
             if not both.is_zero():
-                found[link] = both
+                found[record] = both
         return found
 
 
@@ -220,11 +221,12 @@ def _measured(mechanism: Mechanism) -> tuple[SphereContact, ...]:
 def _named(mechanism: Mechanism) -> Iterable[str]:
     """Names of the bodies whose frames forces, outputs or guards need."""
     parts = (*_measured(mechanism), *mechanism.outputs, *mechanism.guards, *mechanism.forces)
-    names, captured = list(mechanism.pushable), set(mechanism.captured_constraints)
+    names, read = list(mechanism.pushable), set(mechanism.captured_constraints)
+    read |= {output.constraint for output in mechanism.outputs if isinstance(output, SlipOutput)}
     if mechanism.has_body_coordinates:
         used = used_joints(mechanism)
         names += [end for joint in mechanism.joints if joint.name in used for end in (joint.parent, joint.child)]
-    for part in (*parts, *(each for each in mechanism.constraints if each.name in captured)):
+    for part in (*parts, *(each for each in mechanism.constraints if each.name in read)):
         owners = [part, *getattr(part, "points", ()), *getattr(part, "conditions", ())]
         names += [getattr(each, key) for each in owners for key in ("body", "other", "body_a", "body_b")
                   if getattr(each, key, "")]  # fmt: skip
