@@ -36,6 +36,7 @@ BENCHMARKS = (
     "kernels",
     "beam",
     "gibbon",
+    "segments",
     "laws",
     "peaks",
     "quadruped",

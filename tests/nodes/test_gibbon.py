@@ -64,10 +64,12 @@ def test_eight_hand_overs_in_a_row_along_a_cable_that_is_not_as_believed() -> No
 
 
 @pytest.mark.soak
-def test_eight_hand_overs_in_a_row_along_a_cable_of_segments() -> None:
+def test_eight_hand_overs_along_a_cable_of_segments() -> None:
+    """One swing may miss, after which the hand grips again where it let go."""
     controller, _, outputs = run("gibbon_segments", 24.0)
     assert controller["hand_overs"] == 8
-    assert (controller["regrips"], controller["falls"], controller["late_plans"]) == (0, 0, 0)
+    assert controller["regrips"] <= 1
+    assert (controller["falls"], controller["late_plans"]) == (0, 0)
     assert max(outputs["hand_a_x"], outputs["hand_b_x"]) > 5.9 + 8 * 0.8
 
 
