@@ -180,7 +180,7 @@ def refusal(request: bytes, access: Access, cookie: str = "") -> str:
             return f"a page of {_shown(origin)} may not read this computer's robots{allows}"
     token = _token_of(request) or (_cookie_of(request, cookie) if access.is_page else b"")
     if access.token and not hmac.compare_digest(token, access.token.encode()):
-        return "its address has not the token of the address that armswing has printed"
+        return "its address lacks the token, or has an earlier one; open the whole address that armswing has printed"
     return ""
 
 

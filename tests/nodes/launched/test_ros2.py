@@ -453,8 +453,12 @@ def test_without_a_router_and_for_humble_one_line_says_what_to_do(ground: Any) -
     assert done.returncode == 1
     assert done.stderr.startswith(f"armswing: no router of ROS 2 answers at {address}; start it with 'ros2 run rmw_z")
     assert done.stderr.count("\n") == 1
-    done = ground.run("bridge", "ros2", "--connect", "localhost")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    done = ground.run("bridge", "ros2", "--connect", "tcp/no.such.host.invalid:7447")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "no computer has the name or address 'no.such.host.invalid'" in done.stderr
+    for wrong in ("localhost", "tcp/localhost:70000"):
+        done = ground.run("bridge", "ros2", "--connect", wrong)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     ground.environment["ROS_DISTRO"] = "humble"
     done = ground.run("bridge", "ros2", "--connect", address)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -82,7 +82,7 @@ def ros2(
     from nodes.framework.bridges.ros2.bridge import Ros2Bridge
     from nodes.framework.bridges.ros2.session import RouterAbsent
 
-    if not ADDRESS.fullmatch(connect):
+    if not ADDRESS.fullmatch(connect) or int(connect.rpartition(":")[2]) > 65535:
         raise InputError(f"--connect {connect!r}: write tcp/HOST:PORT, as in tcp/localhost:7447")
     if os.environ.get("ROS_DISTRO") == "humble":
         raise InputError(

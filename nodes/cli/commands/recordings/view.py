@@ -202,9 +202,8 @@ def _serve(
         with until_stopped() as stop:
             serve(request, host, port, colors, stop, lambda address: print_line(f"open {address}"), warn)
     except OSError as error:
-        raise InputError(
-            f"--host {host} --port {port}: {error.strerror or error}; choose another address or port"
-        ) from None
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+        raise InputError(f"--host {host} --port {port}: {reason}; choose another address or port") from None
     except ValueError as error:
         raise InputError(str(error)) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -68,7 +69,7 @@ class RosSession:
             self._zenoh: Any = zenoh.open(_config(address, is_router))
         except zenoh.ZError as error:
             self._calls.shutdown()
-            raise RouterAbsent(_absence(address, is_router, error)) from None
+            raise RouterAbsent(_absence(address, is_router)) from error
         self.zid = str(self._zenoh.zid())
         self._links = 1
         self._listener = self._zenoh.info.declare_transport_events_listener(self._on_link, history=False)
@@ -365,7 +366,12 @@ def _config(address: str, is_router: bool) -> zenoh.Config:
     )
 
 
-def _absence(address: str, is_router: bool, error: Exception) -> str:
+def _absence(address: str, is_router: bool) -> str:
     if is_router:
         return f"--listen: cannot listen at {address}: another router may run there; leave --listen out to use it"
-    return f"no router of ROS 2 answers at {address}; {START_ROUTER} ({str(error)[:80]})"
+    host = address.removeprefix("tcp/").rpartition(":")[0].strip("[]")
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        return f"no computer has the name or address {host!r}, which is that of the router of ROS 2"
+    return f"no router of ROS 2 answers at {address}; {START_ROUTER}"

@@ -22,8 +22,8 @@ def test_a_page_is_read_with_the_token_in_its_address_or_in_the_cookie_of_its_po
     assert asked("localhost:80", address="/?token=secret") == ""
     assert asked("localhost:80", "Cookie: other=1; armswing_80=secret") == ""
     for fields in ((), ("Cookie: armswing_81=secret",), ("Cookie: armswing_80=",), ("Cookie: =;;\x00",)):
-        assert "has not the token" in asked("localhost:80", *fields)
-    assert "has not the token" in asked("localhost:80", "Cookie: armswing_80=secret", address="/?token=wrong")
+        assert "lacks the token" in asked("localhost:80", *fields)
+    assert "lacks the token" in asked("localhost:80", "Cookie: armswing_80=secret", address="/?token=wrong")
 
 
 def test_only_the_page_of_the_same_address_connects_to_the_server_of_a_page() -> None:
