@@ -10,7 +10,7 @@ import numpy as np
 from sim_core.derivation.constraints import all_constraints, rows_for
 from sim_core.derivation.equations import moving_bodies
 from sim_core.derivation.immovable import check_movable
-from sim_core.derivation.rolled.checked_rows import all_rows_of, checked_rows_of
+from sim_core.derivation.rolled.constraints.checked_rows import all_rows_of, checked_rows_of
 from sim_core.derivation.rolled.probe import RowProbe
 from sim_core.kernels.choice import is_rolled
 from sim_core.mechanism.checks.changes import check_captured_rows

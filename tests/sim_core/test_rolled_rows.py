@@ -13,7 +13,7 @@ import pytest
 
 from armswing import build
 from sim_core import Simulation, forward_dynamics, inverse_dynamics
-from sim_core.derivation.rolled.elimination import Elimination, _filled, _in_rounds, _least_fill
+from sim_core.derivation.rolled.constraints.elimination import Elimination, _filled, _in_rounds, _least_fill
 from sim_core.derivation.rolled.kernels import derive_rolled
 from sim_core.derivation.start import checked_rows, violated_at_start
 from sim_core.errors import DescriptionWarning, InvalidMechanism
@@ -403,7 +403,7 @@ def test_a_chain_of_blocks_is_eliminated_from_both_ends_and_a_grid_without_more_
 
 @pytest.mark.parametrize("most_fused", [0, 3])
 def test_a_factor_of_blocks_solves_a_sparse_system(most_fused: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim_core.derivation.rolled.elimination.MOST_FUSED", most_fused)
+    monkeypatch.setattr("sim_core.derivation.rolled.constraints.elimination.MOST_FUSED", most_fused)
     random, sizes = np.random.default_rng(3), [1, 2, 3, 2, 1, 3, 2, 2, 1, 3]
     pairs = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (6, 2), (7, 5), (8, 9), (9, 3), (1, 9), (6, 7)]
     firsts = np.concatenate([[0], np.cumsum(sizes)])

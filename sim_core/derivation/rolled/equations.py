@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import casadi as ca
 
-from sim_core.derivation.rolled.bodies import PlanarBodies
+from sim_core.derivation.rolled.constraints.bodies import PlanarBodies
 from sim_core.derivation.rolled.shared import USUAL, SharedSweeps
-from sim_core.derivation.rolled.steps import Steps
-from sim_core.derivation.rolled.sweeps import (
+from sim_core.derivation.rolled.tree.steps import Steps
+from sim_core.derivation.rolled.tree.sweeps import (
     N_ARTICULATED,
     Kind,
     Slot,

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from sim_core.derivation.coordinates import orientations
-from sim_core.derivation.rolled.checked_rows import checked_rows_of
+from sim_core.derivation.rolled.constraints.checked_rows import checked_rows_of
 from sim_core.derivation.rolled.measurements import MeasurementKernels
 from sim_core.derivation.rolled.probe import RowProbe
 from sim_core.derivation.rolled.shared import USUAL

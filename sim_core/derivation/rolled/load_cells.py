@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 import casadi as ca
 
 from sim_core.derivation.coordinates.recursive import wrench_of
-from sim_core.derivation.rolled.links import N_INERTIA, Links, inertias_of, turned, unpacked
-from sim_core.derivation.rolled.steps import At, Steps
-from sim_core.derivation.rolled.sweeps import matrix, motion_from
+from sim_core.derivation.rolled.tree.links import N_INERTIA, Links, inertias_of, turned, unpacked
+from sim_core.derivation.rolled.tree.steps import At, Steps
+from sim_core.derivation.rolled.tree.sweeps import matrix, motion_from
 from sim_core.derivation.symbols import Symbols
 from sim_core.kernels.rolled import Sweep
 from sim_core.mechanism.description import Mechanism

@@ -12,12 +12,12 @@ import numpy as np
 from sim_core.derivation.guards import captured_numbers, guard_values
 from sim_core.derivation.outputs import outputs_of
 from sim_core.derivation.rolled.equations import EquationKernels
-from sim_core.derivation.rolled.frames import FRAME, parts_of_frame
-from sim_core.derivation.rolled.links import N_INERTIA, Place, turned, unpacked
 from sim_core.derivation.rolled.sensors import LinkSensors
 from sim_core.derivation.rolled.shared import USUAL
-from sim_core.derivation.rolled.steps import At, Steps
-from sim_core.derivation.rolled.sweeps import (
+from sim_core.derivation.rolled.tree.frames import FRAME, parts_of_frame
+from sim_core.derivation.rolled.tree.links import N_INERTIA, Place, turned, unpacked
+from sim_core.derivation.rolled.tree.steps import At, Steps
+from sim_core.derivation.rolled.tree.sweeps import (
     Slot,
     function_of,
     matrix,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim_core.derivation.rolled.checked_rows import CheckedRows
+from sim_core.derivation.rolled.constraints.checked_rows import CheckedRows
 from sim_core.derivation.rolled.equations import EquationKernels
 from sim_core.kernels.bound import BoundKernel
 from sim_core.kernels.machine_code import native

@@ -10,8 +10,8 @@ from __future__ import annotations
 import casadi as ca
 import numpy as np
 
-from sim_core.derivation.rolled.links import Links, Place
-from sim_core.derivation.rolled.sweeps import Slot, matrix
+from sim_core.derivation.rolled.tree.links import Links, Place
+from sim_core.derivation.rolled.tree.sweeps import Slot, matrix
 from sim_core.derivation.sensors import Sensors, axes_of
 from sim_core.kernels.rolled import Records
 from sim_core.mechanism.description import Mechanism

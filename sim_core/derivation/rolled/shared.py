@@ -8,16 +8,17 @@ from functools import cached_property
 import casadi as ca
 import numpy as np
 
-from sim_core.derivation.rolled.bodies import PlanarBodies, are_free_planar
-from sim_core.derivation.rolled.checked_rows import CheckedRows
-from sim_core.derivation.rolled.constrained import Constrained
-from sim_core.derivation.rolled.frames import FRAME, parts_of_frame
-from sim_core.derivation.rolled.links import inertias_of
+from sim_core.derivation.rolled.constraints.bodies import PlanarBodies, are_free_planar
+from sim_core.derivation.rolled.constraints.checked_rows import CheckedRows
+from sim_core.derivation.rolled.constraints.constrained import Constrained
+from sim_core.derivation.rolled.forces.parts import Parts
+from sim_core.derivation.rolled.forces.virtual import Scene
 from sim_core.derivation.rolled.load_cells import LoadCells
-from sim_core.derivation.rolled.parts import Parts
-from sim_core.derivation.rolled.rotations import Rotations
-from sim_core.derivation.rolled.segments import Segments
-from sim_core.derivation.rolled.sweeps import (
+from sim_core.derivation.rolled.tree.frames import FRAME, parts_of_frame
+from sim_core.derivation.rolled.tree.links import inertias_of
+from sim_core.derivation.rolled.tree.rotations import Rotations
+from sim_core.derivation.rolled.tree.segments import Segments
+from sim_core.derivation.rolled.tree.sweeps import (
     Kind,
     Slot,
     Step,
@@ -25,7 +26,6 @@ from sim_core.derivation.rolled.sweeps import (
     function_of,
     over,
 )
-from sim_core.derivation.rolled.virtual import Scene
 from sim_core.derivation.symbols import Symbols
 from sim_core.kernels.rolled import Group, Records, Repeat, RolledKernel, Sweep
 from sim_core.mechanism.description import Joint, Mechanism

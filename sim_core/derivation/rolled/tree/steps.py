@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import casadi as ca
 
-from sim_core.derivation.rolled.sweeps import Slot, function_of
+from sim_core.derivation.rolled.tree.sweeps import Slot, function_of
 from sim_core.kernels.rolled import Group, Records, Sweep
 
 

@@ -13,8 +13,8 @@ import casadi as ca
 import numpy as np
 
 from sim_core.derivation.coordinates import orientations
-from sim_core.derivation.rolled.links import Links
-from sim_core.derivation.rolled.sweeps import Slot, function_of, matrix
+from sim_core.derivation.rolled.tree.links import Links
+from sim_core.derivation.rolled.tree.sweeps import Slot, function_of, matrix
 from sim_core.derivation.symbols import symbols_for
 from sim_core.kernels.rolled import Group, Records, Sweep
 from sim_core.mechanism.description import Joint, Mechanism

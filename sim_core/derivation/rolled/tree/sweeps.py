@@ -14,7 +14,7 @@ import casadi as ca
 
 from sim_core.derivation.coordinates.articulated import Articulated, Wrench
 from sim_core.derivation.coordinates.recursive import LinkMotion, carried_motion, motion_of_ground, wrench_of
-from sim_core.derivation.rolled.links import N_INERTIA, Links, turned, unpacked
+from sim_core.derivation.rolled.tree.links import N_INERTIA, Links, turned, unpacked
 from sim_core.kernels.rolled import Group, Records, Sweep
 from sim_core.mechanism.description import Mechanism
 

@@ -14,9 +14,9 @@ import numpy as np
 from sim_core.derivation.constraints import all_constraints
 from sim_core.derivation.immovable import SAMPLES as STILL_SAMPLES
 from sim_core.derivation.immovable import STILL, ImmovableRows, RestingRow, judged_rows
-from sim_core.derivation.rolled.constrained import Scales
-from sim_core.derivation.rolled.links import Links, links_of
-from sim_core.derivation.rolled.rows import Block, RowKinds
+from sim_core.derivation.rolled.constraints.constrained import Scales
+from sim_core.derivation.rolled.constraints.rows import Block, RowKinds
+from sim_core.derivation.rolled.tree.links import Links, links_of
 from sim_core.derivation.solving.solutions import has_loops
 from sim_core.mechanism.description import Mechanism
 from sim_core.solve import coordinate_scales, is_ill_conditioned, may_lose_rank, sampled_states

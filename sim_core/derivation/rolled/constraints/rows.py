@@ -16,9 +16,9 @@ from typing import Any, cast
 import casadi as ca
 import numpy as np
 
-from sim_core.derivation.rolled.frames import FRAME
-from sim_core.derivation.rolled.links import Links, Place
-from sim_core.derivation.rolled.segments import Segments
+from sim_core.derivation.rolled.tree.frames import FRAME
+from sim_core.derivation.rolled.tree.links import Links, Place
+from sim_core.derivation.rolled.tree.segments import Segments
 from sim_core.derivation.symbols import Frames, JointMeasure
 from sim_core.mechanism.chains import ChainContact
 from sim_core.mechanism.constraints import Constraint

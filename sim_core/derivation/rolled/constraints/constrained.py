@@ -17,13 +17,13 @@ from functools import cached_property
 import casadi as ca
 import numpy as np
 
-from sim_core.derivation.rolled.elimination import Elimination
-from sim_core.derivation.rolled.frames import FRAME
-from sim_core.derivation.rolled.links import Links
-from sim_core.derivation.rolled.rows import PULL, Block
-from sim_core.derivation.rolled.segments import CHOSEN, Segments
-from sim_core.derivation.rolled.steps import At, Steps
-from sim_core.derivation.rolled.sweeps import Kind, Tree
+from sim_core.derivation.rolled.constraints.elimination import Elimination
+from sim_core.derivation.rolled.constraints.rows import PULL, Block
+from sim_core.derivation.rolled.tree.frames import FRAME
+from sim_core.derivation.rolled.tree.links import Links
+from sim_core.derivation.rolled.tree.segments import CHOSEN, Segments
+from sim_core.derivation.rolled.tree.steps import At, Steps
+from sim_core.derivation.rolled.tree.sweeps import Kind, Tree
 from sim_core.derivation.solving.constrained import EPSILON, LONGEST, REFINEMENTS
 from sim_core.kernels.rolled import Sweep
 from sim_core.mechanism.constraints import PrescribedMotion

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import casadi as ca
 
-from sim_core.derivation.rolled.steps import At, Steps
+from sim_core.derivation.rolled.tree.steps import At, Steps
 from sim_core.kernels.rolled import Sweep
 
 MOST_FUSED = 3  # blocks below the diagonal of a column that is eliminated in a single step

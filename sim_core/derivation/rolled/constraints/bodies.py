@@ -13,10 +13,10 @@ import casadi as ca
 import numpy as np
 
 from sim_core import spatial
-from sim_core.derivation.rolled.constrained import Constrained
-from sim_core.derivation.rolled.links import N_INERTIA, Links, unpacked
-from sim_core.derivation.rolled.rows import PULL, Block, RowKind
-from sim_core.derivation.rolled.steps import At, Steps
+from sim_core.derivation.rolled.constraints.constrained import Constrained
+from sim_core.derivation.rolled.constraints.rows import PULL, Block, RowKind
+from sim_core.derivation.rolled.tree.links import N_INERTIA, Links, unpacked
+from sim_core.derivation.rolled.tree.steps import At, Steps
 from sim_core.kernels.rolled import Sweep
 from sim_core.mechanism.description import COORDINATES, Mechanism, Z
 

@@ -12,9 +12,9 @@ from functools import cached_property
 import casadi as ca
 import numpy as np
 
-from sim_core.derivation.rolled.frames import FRAME, frame_at_place
-from sim_core.derivation.rolled.links import Links, Place
-from sim_core.derivation.rolled.steps import At, Steps
+from sim_core.derivation.rolled.tree.frames import FRAME, frame_at_place
+from sim_core.derivation.rolled.tree.links import Links, Place
+from sim_core.derivation.rolled.tree.steps import At, Steps
 from sim_core.errors import InvalidMechanism
 from sim_core.kernels.rolled import Sweep
 from sim_core.mechanism.chains import FAR, ChainContact

@@ -17,11 +17,11 @@ import numpy as np
 from sim_core.derivation.coordinates import absolute, orientations
 from sim_core.derivation.forces.applied import AppliedForces, applied_forces
 from sim_core.derivation.forces.contacts import contact_forces
-from sim_core.derivation.rolled.frames import FRAME, frame_at_place
-from sim_core.derivation.rolled.links import Links
-from sim_core.derivation.rolled.links import Place as LinkPlace
-from sim_core.derivation.rolled.segments import CHOSEN, Segments
-from sim_core.derivation.rolled.sweeps import Slot
+from sim_core.derivation.rolled.tree.frames import FRAME, frame_at_place
+from sim_core.derivation.rolled.tree.links import Links
+from sim_core.derivation.rolled.tree.links import Place as LinkPlace
+from sim_core.derivation.rolled.tree.segments import CHOSEN, Segments
+from sim_core.derivation.rolled.tree.sweeps import Slot
 from sim_core.derivation.symbols import Frame, JointMeasure, Motion, column, ground_frame, symbols_for
 from sim_core.mechanism.chains import ChainContact, Place
 from sim_core.mechanism.contacts import SphereContact

@@ -15,11 +15,11 @@ from sim_core import spatial
 from sim_core.derivation.forces.contacts import contact_forces
 from sim_core.derivation.forces.joint_parts import efforts_of
 from sim_core.derivation.forces.springs import spring_energy, spring_forces, spring_power
-from sim_core.derivation.rolled.frames import FRAME, frame_at_place
-from sim_core.derivation.rolled.links import Links
-from sim_core.derivation.rolled.sweeps import Slot, function_of
-from sim_core.derivation.rolled.templates import by_structure, numbers_of, template_of
-from sim_core.derivation.rolled.virtual import VIRTUAL
+from sim_core.derivation.rolled.forces.templates import by_structure, numbers_of, template_of
+from sim_core.derivation.rolled.forces.virtual import VIRTUAL
+from sim_core.derivation.rolled.tree.frames import FRAME, frame_at_place
+from sim_core.derivation.rolled.tree.links import Links
+from sim_core.derivation.rolled.tree.sweeps import Slot, function_of
 from sim_core.derivation.symbols import Frames, Symbols, symbols_for
 from sim_core.kernels.rolled import Group, Records, Sweep
 from sim_core.mechanism.contacts import SphereContact
