@@ -32,6 +32,7 @@ from nodes.hil.report.limits import Limits, angle_text, excess_text
 from nodes.node import Context, Node, Outgoing
 
 MOST_LEFT_OUT = 0.02  # with a clock that jumped: a larger share of unpaired states makes the verdict "not certain"
+PATIENCE_S = 1.0
 NOTHING = "nothing was measured: no message on `measured_state` arrived"
 STATE = ("_clocks", "_sigma_s", "_time", "_warned_lost", "_sums", "_regular", "_sliding", "_missing")  # attributes
 REPORT = "armswing hil report {recording}"
@@ -109,6 +110,8 @@ class HilCompare(Node):
             self._prediction.prepare()  # before the run begins: loading kernels takes 0.2 s, compiling them longer
         self._poses = self._measured_poses(context)
         self._warned_lost = False
+        self._patient_until: float | None = None  # time at which a robot that has sent nothing is warned of
+        self._hears_robot = False
         self._sums: dict[str, JointSums] = {}
         self._regular: dict[str, JointSums] = {}  # of the pairs at regular times only
         self._sliding: set[str] = set()
@@ -125,6 +128,7 @@ class HilCompare(Node):
 
     def on_message(self, name: str, message: Message) -> Iterator[tuple[str, Message]]:
         """Pair measured and predicted states, and yield the residual of each pair."""
+        self._hears_robot = self._hears_robot or name == "measured_state"
         if isinstance(message, Description):
             self._sliding = {joint.name for joint in message.joints if joint.unit == "m"}
         elif isinstance(message, Event):
@@ -132,6 +136,7 @@ class HilCompare(Node):
             self._guards.add(message, self._time)
         elif isinstance(message, RobotState) and name == "state":
             self._time = message.timestamp
+            self._warn_of_silence()
             if self._poses is not None:
                 self._poses.add_state(message)
             yield from self._sum_up(self._prediction.predict(message))
@@ -151,6 +156,14 @@ class HilCompare(Node):
                 f"{self._prediction.lost}; measured states are now compared with the states of the running simulation, "
                 "so that a late command counts as a lag of the robot"
             )
+
+    def _warn_of_silence(self) -> None:
+        """Warn once, if no measured state arrived within PATIENCE_S of simulation time."""
+        if self._patient_until is None:
+            self._patient_until = self._time + PATIENCE_S
+        elif not self._hears_robot and self._time >= self._patient_until:
+            self._hears_robot = True
+            self._context.warn(f"{NOTHING} for {PATIENCE_S:g} s; is the robot on, and does its driver publish them?")
 
     def _measured_poses(self, context: Context) -> MeasuredPoses | None:
         """Source of the measured robot's poses; None, with a warning, if the model cannot be built on this computer."""

@@ -102,6 +102,20 @@ def test_what_has_no_partner_is_counted_and_nothing_is_invented_in_a_gap() -> No
     assert node.counters == {"paired": 1, "unpaired": 3, "waiting": 0}
 
 
+def test_a_robot_that_sends_nothing_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(Context, "warn", lambda _, line: warned.append(line))
+    for measured, expected in ((False, 1), (True, 0)):
+        node = started()
+        warned.clear()
+        for k in range(31):
+            said(node, "state", state(0.1 * k, 0.0))
+            if measured and k == 5:
+                said(node, "measured_state", state(0.1 * k, 0.0))
+        lines = [line for line in warned if "is the robot on" in line]
+        assert len(lines) == expected
+
+
 def test_a_known_delay_is_taken_out() -> None:
     node = started(known_delay_ms=20.0)
     for k in range(11):
