@@ -63,10 +63,12 @@ def at_most(what: str, found: float, bar: float, detail: str = "") -> Bar:
 
 
 def command(*words: object) -> tuple[int, str]:
-    """(exit code, standard output) of an armswing command."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+    """(exit code, standard output) of an armswing command; its lines on the error stream are shown if it is refused."""
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         code = run([str(word) for word in words])
+    if code and not out.getvalue():
+        print(errors.getvalue(), file=sys.stderr)
     return code, out.getvalue()
 
 
@@ -86,9 +88,9 @@ class Bench:
         text = (COLUMNS / f"{table}.toml").read_text()
         columns.write_text(text.replace("ROBOT", robot or table))
         out = self.work / f"{name or Path(logs[0]).stem}.mcap"
-        code, said = command("import", *(self.folder / log for log in logs), "--columns", columns, "-o", out, "--force")
+        code, _ = command("import", *(self.folder / log for log in logs), "--columns", columns, "-o", out, "--force")
         if code:
-            raise SystemExit(f"{out.stem}: armswing import ended with exit code {code}: {said}")
+            raise SystemExit(f"{out.stem}: armswing import ended with exit code {code}")
         return out
 
     def checked(self, recording: Path) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from nodes.hil.alignment.streams import GAP_FACTOR
 from nodes.hil.logs.columns import CHANNELS, Channels, Column, Columns, Coupling, time_factor
 from nodes.hil.logs.tables import Floats, LogError, Table, find_column
 from nodes.hil.logs.units import UNKNOWN, Channel
-from robots.files import is_reference, located_if_there
+from robots.files import is_reference, located_if_there, with_located_corrections
 from robots.registry import LOCKED, build
 from sim_core.mechanism import Mechanism
 from sim_core.support.suggestion import did_you_mean
@@ -71,10 +71,12 @@ class ImportedLog:
 def mechanism_of(columns: Columns, folders: Iterable[Path] = ()) -> Mechanism:
     """The robot of a table of columns, its locked joints fixed. Raises LogError for a robot that cannot be built.
 
-    folders  folders in which the robot's file is searched for, after the working folder
+    folders  folders in which the robot's file and its corrections are searched for, after the working folder
     """
+    folders = tuple(folders)
     try:
-        return build(located_if_there(columns.robot, *folders), **parameters_of(columns))
+        parameters = with_located_corrections(parameters_of(columns), *folders)
+        return build(located_if_there(columns.robot, *folders), **parameters)
     except ValueError as error:
         raise LogError(str(error)) from None
 

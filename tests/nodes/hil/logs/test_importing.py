@@ -13,7 +13,7 @@ from nodes.cli.application import run as run_command
 from nodes.framework.recording.reader import read_recording
 from nodes.hil.logs.columns import Columns, read_columns
 from nodes.hil.logs.files import read_tables
-from nodes.hil.logs.importing import METADATA, ImportNote, import_log
+from nodes.hil.logs.importing import METADATA, ImportNote, import_log, mechanism_of
 from nodes.hil.logs.tables import LogError, Table
 
 RICMONK = Path(__file__).parents[4] / "nodes/hil/logs/example"
@@ -183,6 +183,13 @@ def test_a_table_of_columns_that_does_not_fit_is_refused_in_one_line(joint: str,
     with pytest.raises(LogError, match=message) as found:
         import_log([table], columns(pendulum(joint + OTHER), tmp_path))
     assert "\n" not in str(found.value)
+
+
+def test_corrections_beside_the_table_of_columns_are_found(tmp_path: Path) -> None:
+    (tmp_path / "fitted.toml").write_text("[joints.tail]\ndamping = 0.25\n")
+    table = Columns(robot="ricmonk", parameters={"corrections": "fitted.toml"})
+    found = mechanism_of(table, (each for each in (tmp_path,)))
+    assert {joint.name: joint.damping for joint in found.joints}["tail"] == 0.25
 
 
 def test_a_time_that_goes_back_is_refused_with_its_sample(tmp_path: Path) -> None:
