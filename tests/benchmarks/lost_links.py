@@ -35,7 +35,7 @@ from sim_core.errors import InvalidRequest
 
 LOSSES = 100
 ACTIONS = 5  # before a link is lost
-WAIT_S = 60.0  # longest wait for anything
+WAIT_S, START_S = 60.0, 600.0  # longest wait for anything, and for a launch that may compile its loops, s
 AGAIN_S = 0.3  # time for which an idle robot is watched, s
 PAGE = Path(__file__).resolve().parents[2] / "docs/guides/environments.md"
 LAUNCH = next(text for text in re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL) if "[nodes.guard]" in text)
@@ -81,12 +81,12 @@ class Heard:
         return [speed for _, speed in self.motion[mark:]]
 
 
-def wait_for(done: Callable[[], Any]) -> Any:
-    """The first true value of done(). Raises TimeoutError after WAIT_S seconds."""
-    deadline = time.monotonic() + WAIT_S
+def wait_for(done: Callable[[], Any], most_s: float = WAIT_S) -> Any:
+    """The first true value of done(). Raises TimeoutError after most_s seconds."""
+    deadline = time.monotonic() + most_s
     while not (value := done()):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {WAIT_S:g} s in vain")
+            raise TimeoutError(f"waited {most_s:g} s in vain")
         time.sleep(0.01)
     return value
 
@@ -102,7 +102,7 @@ def launched() -> Iterator[Client]:
         command = [sys.executable, "-P", "-m", "nodes.cli", "launch", str(file)]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
         try:
-            with wait_for(lambda: live(process)) as client:
+            with wait_for(lambda: live(process), START_S) as client:
                 yield client
         finally:
             process.terminate()
