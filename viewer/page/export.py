@@ -67,7 +67,8 @@ def page(signals: Signals, subtitle: str, request: Request) -> str:
     rate = f"one pose every {every_s:.3g} s" if every_s else "every recorded pose"
     data["note"] = (
         f"{rate}; curves have the smallest and the largest value of each of {BINS} intervals. Drag turns, Shift and "
-        "drag moves, the wheel zooms; in plots, a click goes to a time, the wheel zooms, a double click shows all."
+        "drag moves, the wheel zooms, two fingers move and zoom; in plots, a click goes to a time, the wheel zooms, a "
+        "double click shows all."
     )
     data["layout"] = numbers.layout
     header = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
