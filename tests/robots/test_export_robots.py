@@ -10,6 +10,7 @@ import pytest
 from robots.export import FORMATS, export
 from robots.registry import build, builder, names
 from sim_core.errors import InvalidRequest
+from sim_core.mechanism import Rolling
 
 EXPORTED: dict[str, dict[str, str]] = {
     "arm_2dof": {},
@@ -33,6 +34,8 @@ def test_every_robot_is_exported_or_refused_in_one_line(name: str, form: str) ->
         refused = "each must be at least 1e-15, because MuJoCo refuses lighter moving bodies"
     if mechanism.beams:
         refused = r"cannot express the constraints .* and beams .* \(Beam\); pass --open-tree"
+    if any(isinstance(each, Rolling) for each in mechanism.constraints):
+        refused = r"cannot express the constraints .*\(Rolling\).*; pass --open-tree"
     if refused:
         with pytest.raises(InvalidRequest, match=f"^robot {name!r}.*{refused}"):
             export(mechanism, form)
