@@ -17,6 +17,7 @@ armature = 0.01                               # kg m2 or kg
 stiffness = 80.0                              # of its servo, N m/rad or N/m
 damping = 2.7                                 # N m s/rad or N s/m
 effort_limit = 45.0                           # N m or N
+gain = 0.9                                    # effort at the joint over that which the actuator's sensor shows
 """
 
 from __future__ import annotations
@@ -59,11 +60,15 @@ class JointCorrection(msgspec.Struct, forbid_unknown_fields=True, frozen=True, k
 
 
 class ActuatorCorrection(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Servo and largest effort of an actuator; fields that are None are not changed. See `Actuator` and `Servo`."""
+    """Servo, largest effort and gain of an actuator; fields that are None are not changed. See `Actuator` and `Servo`.
+
+    The servo and the limit are those of the effort at the joint, which has the gain.
+    """
 
     stiffness: float | None = None
     damping: float | None = None
     effort_limit: float | None = None
+    gain: float | None = None
 
 
 class Corrections(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -150,8 +155,9 @@ def _actuator(actuator: Actuator, correction: ActuatorCorrection | None) -> Actu
                 f"corrections: actuator {actuator.name!r} has no servo, so it has no {next(iter(servo))}"
             )
         changes["servo"] = dataclasses.replace(actuator.servo, **servo)
-    if correction.effort_limit is not None:
-        changes["effort_limit"] = correction.effort_limit
+    for name in ("effort_limit", "gain"):
+        if (value := getattr(correction, name)) is not None:
+            changes[name] = value
     return dataclasses.replace(actuator, **changes)
 
 

@@ -143,7 +143,8 @@ class Actuator(Frozen):
     An actuator with a `servo` also accepts velocity and position commands, see `sim_core.servos.loops`; position
     commands are limited by the joint's limits. An actuator without a joint exerts no effort. Its command is an input of
     guards, which read it as a switch (1 for on, 0 for off), or of a PrescribedMotion. `start` is the initial effort or
-    command. A mechanism gives an actuator without a `unit` that of an effort along its joint: N or N m.
+    command. A mechanism gives an actuator without a `unit` that of an effort along its joint: N or N m. `gain` is the
+    effort at the joint over that which the actuator's own sensor shows; all other numbers are of efforts at the joint.
     """
 
     name: str
@@ -153,6 +154,7 @@ class Actuator(Frozen):
     unit: str = ""
     velocity_limit: Annotated[float, Positive(remedy="give None for no limit")] | None = None
     servo: Servo | None = None
+    gain: Annotated[float, Positive()] = 1.0
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -335,6 +337,11 @@ class Mechanism(Frozen):
         if name not in self.joint_names:
             raise UnknownName(f"robot {self.name!r}", "joint", name, self.joint_names)
         return self.joints[self.joint_names[name]]
+
+    def gains(self, joints: Sequence[str]) -> list[float]:
+        """Effort at each of these joints over that which its actuator's sensor shows; 1 without an actuator."""
+        known = {actuator.joint: actuator.gain for actuator in self.actuators}
+        return [known.get(joint, 1.0) for joint in joints]
 
     @cached_property
     def body_names(self) -> dict[str, int]:

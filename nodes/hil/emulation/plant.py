@@ -167,6 +167,7 @@ class Plant:
             np.array(joints, dtype=int) >= 0,
         )  # a switch drives no joint
         self.gain = 1.0 + spread("gain", differences.gain, actuators, "actuator") * self._drives
+        self._shown = np.array([1.0 / actuator.gain for actuator in model.actuators])
         self._limit = spread("dry_friction", differences.dry_friction, self.names, "joint")
         self._rubbing = np.flatnonzero(self._limit)
         self._play = spread("backlash", differences.backlash, self.names, "joint")[self._joint] * self._drives
@@ -221,7 +222,7 @@ class Plant:
     def effort(self) -> Floats:
         """Efforts (n,) along the joints (N m or N) in the last time step, as the actuators' own sensors report them."""
         effort = np.zeros(len(self.names))
-        np.add.at(effort, self._joint[self._drives], self._commanded[self._drives])
+        np.add.at(effort, self._joint[self._drives], (self._shown * self._commanded)[self._drives])
         return effort
 
     def command(self, mode: str, names: Sequence[str], values: Sequence[float]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from nodes.framework.recording.reader import read_recording
 from nodes.hil.alignment.streams import StreamError
-from nodes.hil.fitting.reading import IMPORT, FitCase, read_fit_case
+from nodes.hil.fitting.reading import IMPORT, FitCase, gains_of, read_fit_case
 from nodes.hil.logs.checks import check_log, samples_of
 from nodes.hil.logs.findings import LogFinding
 
@@ -25,10 +26,12 @@ Findings = Mapping[str, Sequence[LogFinding]]
 
 def check_case(case: FitCase) -> dict[str, list[LogFinding]]:
     """{file: findings} of the recordings of a fit."""
-    return {
-        path: check_log(samples_of(read_recording(path, warn=False), topic), case.mechanism)
-        for path, topic in case.topics.items()
-    }
+    found = {}
+    for path, topic in case.topics.items():
+        samples = samples_of(read_recording(path, warn=False), topic)
+        at_joints = dataclasses.replace(samples, effort=samples.effort * gains_of(case.mechanism, samples.names, topic))
+        found[path] = check_log(at_joints, case.mechanism)
+    return found
 
 
 def refused_in_log(path: Path) -> list[str]:

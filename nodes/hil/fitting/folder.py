@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from nodes.framework.recording.new_file import write_file
+from nodes.hil.fitting.output_error_verdict import ActuationVerdict
 from nodes.hil.fitting.pictures import draw_all
 from nodes.hil.fitting.verdict import FitVerdict
 from nodes.research.pages.templates import template
@@ -20,6 +23,25 @@ from sim_core.mechanism import Mechanism
 
 VERDICT, CORRECTED, REPORT, PLOTS = "verdict.json", "corrections.toml", "report", "plots"
 FORMATS = (".toml", ".urdf")
+MOST_DIGITS = 6  # after the point
+EFFORTS = ("N m", "N")  # of a turning and of a sliding joint
+UNITS = {  # of the same
+    "zero": ("rad", "m"),
+    "backlash": ("rad", "m"),
+    "delay": ("s", "s"),
+    "viscous": ("N m s/rad", "N s/m"),
+    "coulomb": ("N m", "N"),
+    "offset": ("N m", "N"),
+    "armature": ("kg m²", "kg"),
+}
+
+
+class Interval(Protocol):
+    """An estimate with its interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 def begin(verdict: FitVerdict, corrections: Corrections, folder: Path) -> None:
@@ -39,7 +61,7 @@ def write(verdict: FitVerdict, result: FitResult, units: Mapping[str, str], fold
     """
     write_file(folder / VERDICT, msgspec.json.format(msgspec.json.encode(verdict), indent=1) + b"\n")
     pictures = draw_all(result, units, folder / PLOTS)
-    page = template(Path(__file__).with_name("fit.html.j2"), number=_number)
+    page = template(Path(__file__).with_name("fit.html.j2"), number=_number, interval=interval, unit=unit_of(units))
     report = f"{REPORT}/index.html" if (folder / REPORT / "index.html").exists() else ""
     text = page.render(verdict=verdict, pictures=pictures, corrected=CORRECTED, report=report)
     write_file(folder / "index.html", text)
@@ -64,6 +86,29 @@ def corrected_file(
         return written_toml(corrections, verdict), []
     exported = export(with_corrections(mechanism, corrections), "urdf", open_tree=True)
     return exported.text, list(exported.notes)
+
+
+def interval(estimate: Interval) -> list[str]:
+    """Value and ends of an interval, with the digits that it tells."""
+    half = 0.5 * (estimate.high - estimate.low)
+    values = estimate.value, estimate.low, estimate.high
+    digits = 1 - math.floor(math.log10(half)) if half > 0.0 else MOST_DIGITS + 1
+    if not 0 <= digits <= MOST_DIGITS:
+        return [_number(value) for value in values]
+    return [f"{round(value, digits) + 0.0:.{digits}f}" for value in values]
+
+
+def unit_of(units: Mapping[str, str]) -> Callable[[ActuationVerdict], str]:
+    """Function that returns the unit of an unknown of an output-error fit; "" for a share, and if it is unknown.
+
+    units  {joint: unit of its efforts}
+    """
+
+    def unit(each: ActuationVerdict) -> str:
+        effort = units.get(each.name.partition("/")[0], "")
+        return UNITS[each.kind][EFFORTS.index(effort)] if each.kind in UNITS and effort in EFFORTS else ""
+
+    return unit
 
 
 def _number(value: float | None) -> str:

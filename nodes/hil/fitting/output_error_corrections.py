@@ -72,4 +72,5 @@ def _servo(actuator: Actuator, errors: Mapping[str, float]) -> ActuatorCorrectio
         stiffness=actuator.servo.stiffness * factor * (1.0 + errors.get("stiffness", 0.0)),
         damping=actuator.servo.damping * factor,
         effort_limit=None if limit is None else limit * factor,
+        gain=actuator.gain * factor if "gain" in errors else None,
     )

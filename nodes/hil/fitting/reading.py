@@ -91,6 +91,7 @@ def read_fit_case(paths: Sequence[Path], robot: str = "") -> FitCase:
         _recorded(
             stream.only(names),
             driven,
+            gains_of(mechanism, names, topics[str(path)]),
             path,
             held,
             ripple_of(read_recording(path, warn=False), topics[str(path)], mechanism, names, stream.time, held),
@@ -216,15 +217,20 @@ def _held_s(recording: Recording, topic: str) -> float:
     return float(recording.description.step_s)
 
 
-def _recorded(stream: Stream, driven: set[str], path: Path, held_s: float, ripple: Any) -> Recorded:
-    """Positions and efforts; a joint without an actuator and without recorded efforts has the effort 0.
+def gains_of(mechanism: Mechanism, names: Sequence[str], topic: str) -> Array:
+    """Effort at each joint over that which the topic has; a simulation states those at the joints."""
+    return np.array(mechanism.gains(names) if topic.rpartition("/")[2] == LEAVES[0] else [1.0] * len(names))
+
+
+def _recorded(stream: Stream, driven: set[str], gains: Array, path: Path, held_s: float, ripple: Any) -> Recorded:
+    """Positions and efforts at the joints; a joint without an actuator and without recorded efforts has the effort 0.
 
     An effort that was held for `held_s` before its stamp is that of the middle of this time.
     """
     if stream.effort is None:
         raise StreamError(f"{path} has no efforts; a fit needs positions and efforts")
-    effort = np.array(stream.effort, dtype=float)
-    passive = [name not in driven for name in stream.names] & np.isnan(effort).all(axis=0)
+    effort = np.array(stream.effort, dtype=float) * gains
+    passive = np.array([name not in driven for name in stream.names]) & np.isnan(effort).all(axis=0)
     effort[:, passive] = 0.0
     if held_s:
         columns = [np.interp(stream.time, stream.time - held_s / 2.0, each) for each in effort.T]

@@ -157,7 +157,7 @@ def _already_right(result: FitResult) -> str:
     inside = [each.low <= each.before <= each.high for each in result.estimates if each.kind == "model"]
     if result.outcome == "better" or not inside or not all(inside):
         return ""
-    return "; the model is already right: no parameter differs beyond its interval"
+    return "; the model's inertias and friction are already right: none differs beyond its interval"
 
 
 def _outside(result: FitResult) -> Iterator[str]:

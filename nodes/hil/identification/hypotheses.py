@@ -81,8 +81,8 @@ def explain(
               states are known
     """
     try:
-        motion = motion_of(measured, efforts.names, applied or Applied())
-        sampled = None if twin is None else motion_of(twin, efforts.names, applied or Applied())
+        motion = _measured(efforts, measured, applied)
+        sampled = None if twin is None else _measured(efforts, twin, applied)
     except NoModelError as error:
         return Explanation(ModelErrorHypotheses(why_not=str(error)))
     band = Band(motion)
@@ -154,6 +154,12 @@ def _small_backlash(efforts: Efforts, motion: Motion, band: Band, known: _Known,
                 explains=0.0,
                 alone=True,
             )
+
+
+def _measured(efforts: Efforts, stream: Stream, applied: Applied | None) -> Motion:
+    """Motion with the efforts at the joints, from those that the actuators' sensors show."""
+    motion = motion_of(stream, efforts.names, applied or Applied())
+    return replace(motion, effort=motion.effort * efforts.mechanism.gains(efforts.names))
 
 
 def _model_efforts(efforts: Efforts, motion: Motion) -> Floats:

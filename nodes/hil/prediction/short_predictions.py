@@ -45,12 +45,13 @@ def predicted(measured: Stream, sim: SimPlan, horizon_s: float = HORIZON_S) -> S
         raise StreamError(f"the measurement has no {lacking}, with which the model's states are predicted")
     driven = [system.joint_names.index(each.joint) if each.joint else -1 for each in mechanism.actuators]
     position, velocity = stream.position.copy(), stream.velocity.copy()
+    at_joints = stream.effort * mechanism.gains(stream.names)
     with _step_notes() as step_notes:
         simulation = Simulation(system, step_s=sim.step_s, stepper=sim.make_stepper(), stabilizer=sim.make_stabilizer())
         for first, last in _parts(stream.time, horizon_s):
             start, stop = stream.time[first], stream.time[last]
             steps = np.arange(start, stop + 0.5 * sim.step_s, sim.step_s)
-            efforts = at_times(steps + 0.5 * sim.step_s, stream.time[first : last + 1], stream.effort[first : last + 1])
+            efforts = at_times(steps + 0.5 * sim.step_s, stream.time[first : last + 1], at_joints[first : last + 1])
             try:
                 found = _simulated(simulation, stream.position[first], stream.velocity[first], efforts, driven)
             except SimulationDiverged as error:

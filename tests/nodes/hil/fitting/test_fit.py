@@ -218,7 +218,7 @@ def test_a_model_that_is_right_is_called_so() -> None:
         outcome="not better",
         estimates=tuple(dataclasses.replace(each, before=each.value) for each in result.estimates),
     )
-    assert "the model is already right" in verdict_of(case, exact, {}).reason
+    assert "inertias and friction are already right" in verdict_of(case, exact, {}).reason
     assert "already right" not in verdict_of(case, dataclasses.replace(result, outcome="not better"), {}).reason
     far = [dataclasses.replace(each, after=2.0 * each.high + 1.0) for each in result.estimates]
     outside = dataclasses.replace(result, estimates=tuple(far))

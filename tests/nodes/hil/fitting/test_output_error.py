@@ -78,6 +78,16 @@ def test_planted_errors_of_the_emulated_robot_are_found_inside_their_intervals(
     assert all(name in page for name in expected)
 
 
+@pytest.mark.soak
+def test_a_written_gain_leaves_nothing_to_the_second_report() -> None:
+    with compose(load_plan(PLAN, ["seed=3", "recorder.file=run.mcap", "hardware.gain.joint_3=-0.1"])) as launch:
+        launch.run()
+    assert run(["hil", "fit", "run.mcap", "--params", "friction,zero,gain,delay", "--write", "corrected.toml"]) == 0
+    assert json.loads(Path("run_fit/report/verdict.json").read_text())["outcome"] == "passed"
+    page = Path("run_fit/index.html").read_text()
+    assert "<strong>joint_3/gain</strong>" in page
+
+
 def test_without_commands_what_only_output_error_sees_is_refused_by_name() -> None:
     recording()
     found = verdict()
