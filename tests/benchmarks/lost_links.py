@@ -177,7 +177,9 @@ def measured(losses: int) -> dict[str, Any]:
                 stop = heard.stops[-1]
                 for name, since in zip(times, (max(at for at in heard.sent if at < stop), lost), strict=True):
                     times[name].append(1e3 * (stop - since))
-    return idle | count | {name: {"p50_ms": np.median(each), "most_ms": max(each)} for name, each in times.items()}
+    return (
+        idle | count | {name: {"p50_ms": float(np.median(each)), "most_ms": max(each)} for name, each in times.items()}
+    )
 
 
 def main(json_path: str | None = None) -> dict[str, Any]:
