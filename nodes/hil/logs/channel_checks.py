@@ -64,9 +64,10 @@ def _jumps(samples: LogSamples, median: float) -> Iterator[LogFinding]:
 
 def channel_findings(samples: LogSamples) -> Iterator[LogFinding]:
     """Degrees, dead, frozen, saturated and noisy channels, efforts with few values, and no torque at the end."""
+    velocities = [finding for k, name in enumerate(samples.names) for finding in _of_velocity(samples, k, name)]
+    yield from _of_time_unit(samples, velocities) or velocities
     for k, name in enumerate(samples.names):
         yield from _of_position(samples, k, name)
-        yield from _of_velocity(samples, k, name)
         if np.isfinite(samples.effort[:, k]).sum() > 10 and np.nanmax(np.abs(samples.effort[:, k])) > 0.0:
             yield from _of_effort(samples, k, name)
     yield from _exchanged(samples)
@@ -114,13 +115,35 @@ def _of_velocity(samples: LogSamples, k: int, name: str) -> Iterator[LogFinding]
         text = f"{name}: the velocity has the opposite sign of the position's derivative"
         yield LogFinding(kind="sign of velocity", joint=name, value=gain, text=text, refuses=True)
     if not 0.7 < size < 1.4:
-        unit = "; the positions are in degrees" if 0.5 < size / TURN < 2.0 else ""
-        unit = "; the velocities are in deg/s" if 0.5 < size * TURN < 2.0 else unit
+        unit = (
+            "; the positions are in deg, or the velocities in rad/s taken for deg/s" if 0.5 < size / TURN < 2.0 else ""
+        )
+        unit = (
+            "; the velocities are in deg/s, or the positions in rad taken for deg" if 0.5 < size * TURN < 2.0 else unit
+        )
         text = f"{name}: the position's derivative is {size:.3g} times the velocity{unit}"
         yield LogFinding(kind="unit of velocity", joint=name, value=size, text=text, refuses=bool(unit))
     if lag > LAG_S:
         text = f"{name}: the velocity is a filter of the position's derivative with a time constant of {seconds(lag)}"
         yield LogFinding(kind="filtered velocity", joint=name, value=float(lag), text=text)
+
+
+def _of_time_unit(samples: LogSamples, velocities: list[LogFinding]) -> list[LogFinding]:
+    """One finding in place of those of the velocities, if several are wrong by the same power of a thousand."""
+    moving = np.isfinite(samples.velocity) & (np.nanstd(samples.velocity, axis=0) > 0.0)
+    wrong, count = [each for each in velocities if each.kind == "unit of velocity"], int(moving.any(axis=0).sum())
+    sizes = np.array([each.value for each in wrong])
+    if not wrong or len(wrong) < min(count, 2):
+        return []
+    factor = 1000.0 ** np.round(np.log10(np.median(sizes)) / 3.0)
+    if factor == 1.0 or not (np.abs(np.log2(sizes / factor)) < 1.0).all():
+        return []
+    text = (
+        f"{', '.join(each.joint for each in wrong)}: the position's derivative is {factor:g} times the velocity; the "
+        "unit of the times is wrong (`[time] unit`: s, ms, us or ns), or that of these velocities"
+    )
+    found = LogFinding(kind="unit of time", joint="", value=float(factor), text=text, refuses=len(wrong) >= count)
+    return [found, *(each for each in velocities if each not in wrong)]
 
 
 def _of_effort(samples: LogSamples, k: int, name: str) -> Iterator[LogFinding]:

@@ -63,11 +63,13 @@ def samples_of(recording: Recording, topic: str | None = None) -> LogSamples:
 def check_log(samples: LogSamples, mechanism: Mechanism) -> list[LogFinding]:
     """All findings about a log of a robot, those that refuse a joint first.
 
-    mechanism  the robot in joint coordinates; with closed loops, efforts are not compared with its model
+    mechanism  the robot in joint coordinates; with closed loops, efforts are not compared with its model, nor with
+               refused positions, of which they would only show the consequences
     """
     rising = samples.with_rising_times()
     found = [*time_findings(samples), *_short(rising), *channel_findings(rising)]
-    if len(rising.time) >= 100 and not dependent_joints(mechanism, samples.names):
+    motion_is_wrong = any(each.refuses and each.kind != "few values" for each in found)
+    if len(rising.time) >= 100 and not motion_is_wrong and not dependent_joints(mechanism, samples.names):
         found += ModelChecks(mechanism, rising).findings()
     return sorted(_merged(found), key=lambda finding: not finding.refuses)
 

@@ -63,18 +63,25 @@ def guess(tables: Sequence[Table], mechanism: Mechanism, robot: str) -> str:
         'unit = "s"              # s, ms, us or ns',
         "# ranges = [[0.0, 10.0]]  # s; by default all of the log",
     ]
+    rest = [name for name in every if name not in used]
     held = [joint for joint in mechanism.moving_joints if not chosen[joint.name].get("position")]
     if held:
         starts = dict(zip((joint.name for joint in mechanism.moving_joints), mechanism.initial_q, strict=False))
         lines += ["", "[locked]                # joints without a column: their positions, rad or m, to be confirmed"]
-        lines += [f"{_key(joint.name)} = {starts.get(joint.name, 0.0):g}" for joint in held]
+        hidden = "# " if rest else ""  # one of the columns that are not used may be the joint's
+        lines += [f"{hidden}{_key(joint.name)} = {starts.get(joint.name, 0.0):g}" for joint in held]
+        if rest:
+            names = ", ".join(joint.name for joint in held)
+            lines += [
+                f"# {names}: no column is named so, and columns are left below. A joint that moved gets a section with",
+                "# its column; one that was held gets its position here.",
+            ]
     driven = {actuator.joint for actuator in mechanism.actuators}
     for each in mechanism.moving_joints:
         if chosen[each.name].get("position"):
             lines += ["", f"[joints.{_key(each.name)}]", *_lines(columns, chosen[each.name], each.unit == "m")]
             if each.name in driven and "effort" not in chosen[each.name]:
                 lines.append('# effort = "..."        # it has a motor, and no column names its effort')
-    rest = [name for name in every if name not in used]
     if rest:
         lines += ["", "# Columns that are not used:", *(f"#   {name}  {_span(every[name])}" for name in rest)]
     texts = {name: where for table in tables for name, where in table.texts.items()}

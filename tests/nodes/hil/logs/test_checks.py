@@ -182,6 +182,22 @@ def test_a_planted_fault_is_named(fault: str) -> None:
     assert found.get(kind) == joint, found
 
 
+def test_positions_that_are_taken_for_degrees_have_no_other_finding() -> None:
+    found = check_log(replace(clean(), position=np.radians(clean().position)), build("arm_4dof"))
+    assert {finding.kind for finding in found if finding.refuses} == {"unit of velocity"}
+    assert all("or the positions in rad taken for deg" in finding.text for finding in found if finding.refuses)
+    assert not [finding for finding in found if "effort" in finding.kind]
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_a_wrong_unit_of_the_times_is_one_finding(factor: float) -> None:
+    found = check_log(replace(clean(), time=factor * clean().time), build("arm_4dof"))
+    (wrong,) = (finding for finding in found if finding.kind in ("unit of time", "unit of velocity"))
+    assert wrong.kind == "unit of time"
+    assert wrong.refuses == (factor < 1.0)  # positions that hardly change in a step are not compared with velocities
+    assert "`[time] unit`" in wrong.text
+
+
 def test_a_log_with_too_little_motion_is_refused() -> None:
     short = replace(
         clean(), **{name: getattr(clean(), name)[:90] for name in ("time", "position", "velocity", "effort")}

@@ -223,13 +223,18 @@ def test_a_guess_names_columns_that_are_not_of_numbers(tmp_path: Path, capsys: p
     assert "#   tail_pos: line 3: 'x'" in table.read_text()
 
 
-def test_a_guessed_table_of_columns_imports_the_log_it_was_guessed_from(tmp_path: Path) -> None:
+def test_a_guessed_table_of_columns_imports_the_log_it_was_guessed_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table, out = tmp_path / "guess.toml", tmp_path / "swing.mcap"
     log = RICMONK / "swing.csv"
     assert run("import", log, "--guess", "ricmonk", "-o", table) == 0
     text = table.read_text()
     assert 'position = { column = "tail_meas_Ang_pos", unit = "rad" }' in text
-    assert "[locked]" in text  # the columns of the free arm are named phi, which no rule can know
+    assert "\n# arm_2 = 0\n" in text  # its columns are named phi, which no rule can know, and are left
+    assert run("import", log, "--columns", table, "-o", out) == 2
+    assert "no positions of arm_2; give their columns" in capsys.readouterr().err
+    table.write_text(text.replace("# arm_2 = 0", "arm_2 = 0"))
     assert run("import", log, "--columns", table, "-o", out) == 0
 
 
