@@ -30,11 +30,11 @@ def consistent_minimum(H: Array, g: Array, start: Array, links: int, not_negativ
     matrix. [WensingEtAl2018]
     """
     n_pi = 10 * links
-    scale = np.concatenate([np.maximum(np.abs(start[:n_pi]), 1e-6), np.maximum(np.abs(start[n_pi:]), 1e-3)])
+    scale = 1.0 / np.sqrt(np.where(np.diag(H) > 0.0, np.diag(H), 1.0))
     values, vectors = np.linalg.eigh(H * np.outer(scale, scale))
     kept = values > 1e-14 * values[-1]
     root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T / scale
-    right = (vectors[:, kept].T @ (g * scale)) / np.sqrt(values[kept])
+    right = (vectors[:, kept].T @ ((g - H @ start) * scale)) / np.sqrt(values[kept])
     normal = root.T @ root
     first = [pseudo_inertia(start[10 * k : 10 * k + 10]) for k in range(links)]
     margins = np.concatenate([MARGIN * _parameters(P) for P in first]) if links else np.zeros(0)
@@ -47,7 +47,7 @@ def consistent_minimum(H: Array, g: Array, start: Array, links: int, not_negativ
 
     def error(u: Array) -> tuple[float, Array]:
         x, lowers = unknowns(u)
-        residual = root @ x - right
+        residual = root @ (x - start) - right
         slope = root.T @ residual
         for k, L in enumerate(lowers):
             at = slice(10 * k, 10 * k + 10)
