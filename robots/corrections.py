@@ -94,8 +94,11 @@ def read_corrections(path: Path) -> Corrections:
 
 
 def corrections_text(corrections: Corrections, comment: str) -> str:
-    """The corrections as TOML, for `read_corrections`; `comment` is a line at the beginning."""
-    lines = [f"# {comment}", f"robot = {msgspec.json.encode(corrections.robot).decode()}"]
+    """The corrections as TOML, for `read_corrections`; `comment` stands at the beginning."""
+    lines = [
+        *(f"# {line}" for line in comment.splitlines()),
+        f"robot = {msgspec.json.encode(corrections.robot).decode()}",
+    ]
     for kind in ("bodies", "joints", "actuators"):
         for name, part in getattr(corrections, kind).items():
             lines += ["", f"[{kind}.{msgspec.json.encode(name).decode()}]"]

@@ -16,6 +16,7 @@ from sim_core.identification.intervals import correlated_sum
 from sim_core.identification.regression import Mask, Regression
 from sim_core.identification.regressor import LinearEfforts
 from sim_core.identification.ripple import SHARE_SD
+from sim_core.identification.selection import spread_of
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 LEVEL = 0.95
@@ -74,11 +75,8 @@ def estimates_of(
     """
     H, g = regression.equations(joints)
     sizes = _plausible_sizes(regression, rows)
-    some = np.flatnonzero(free & (np.diag(H) > 0.0))
-    told = _told(
-        H[np.ix_(some, some)] * np.outer(sizes[some], sizes[some]), _inflation(regression, rows, joints, after)
-    )
-    kept, dropped = some[told], np.setdiff1d(some, some[told])
+    told = determined(regression, rows, joints, free, after)
+    kept, dropped = np.flatnonzero(told), np.flatnonzero(free & ~told & (np.diag(H) > 0.0))
     if not len(kept):
         return []
     inverse = np.asarray(np.linalg.inv(H[np.ix_(kept, kept)]), dtype=np.float64)
@@ -111,7 +109,7 @@ def estimates_of(
         sd = float(np.sqrt(variance))
         before_it = float(direction @ before)
         half, p = quantile * sd, 2.0 * float(student.sf(abs(center - before_it) / sd, dof)) if sd > 0.0 else 1.0
-        name = _name(regression, direction, place, names)
+        name = _name(regression, direction, int(place), names)
         found.append(
             Estimate(
                 name,
@@ -128,12 +126,25 @@ def estimates_of(
     return found
 
 
+def determined(regression: Regression, rows: Rows, joints: list[int], free: Mask, x: Array) -> Mask:
+    """(n_x,) which of the free unknowns the motion determines; x is a fit, whose residuals give the errors' size."""
+    H = regression.equations(joints)[0]
+    sizes = _plausible_sizes(regression, rows)
+    some = np.flatnonzero(free & (np.diag(H) > 0.0))
+    information = H[np.ix_(some, some)] * np.outer(sizes[some], sizes[some])
+    found = np.zeros(len(free), dtype=bool)
+    found[some[_told(information, _inflation(regression, rows, joints, x))]] = True
+    return found
+
+
 def _plausible_sizes(regression: Regression, rows: Rows) -> Array:
     """(n_x,) plausible sizes of the unknowns: standard deviations of the prior, and those of a joint's efforts."""
     beta = np.sqrt(np.diag(regression.prior.base_covariance))
     fitted = rows.block >= 0
     columns = np.sqrt(np.mean(rows.raw[fitted][:, :, regression.n_b :] ** 2, axis=0))
-    efforts = np.sqrt(np.nanmean(rows.y[fitted] ** 2, axis=0, where=np.isfinite(rows.y[fitted])))
+    y = rows.y[fitted]
+    squares = np.nanmean(y**2, axis=0, where=np.isfinite(y))
+    efforts = np.sqrt(np.where(regression.driven, squares, spread_of(y, rows.raw[fitted], regression.prior)))
     friction = np.nan_to_num(efforts, nan=1.0)[:, None] / np.where(columns > 0.0, columns, 1.0)
     for name in CALIBRATION:
         friction[:, COLUMNS.index(name)] = PLAUSIBLE[name]
@@ -177,7 +188,7 @@ def _inflation(regression: Regression, rows: Rows, joints: list[int], after: Arr
 
 
 def _covariance(
-    regression: Regression, rows: Rows, joints: list[int], kept: Array, inverse: Array, value: Array, fixed: Array
+    regression: Regression, rows: Rows, joints: list[int], kept: Any, inverse: Array, value: Array, fixed: Array
 ) -> tuple[Array, float]:
     """(covariance (k, k) of the estimates, degrees of freedom) for residuals with an autoregressive model per joint.
 

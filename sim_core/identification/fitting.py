@@ -23,7 +23,7 @@ from sim_core.identification.base_parameters import base_parameters
 from sim_core.identification.calibration import ERRORS, Reference, with_zeros
 from sim_core.identification.consistency import consistent_minimum
 from sim_core.identification.design import N_FRICTION, Rows, Split, rows_of
-from sim_core.identification.estimates import Estimate, estimates_of, refusals_of
+from sim_core.identification.estimates import Estimate, determined, estimates_of, refusals_of
 from sim_core.identification.friction import COLUMNS, WRITTEN
 from sim_core.identification.inertial_parameters import nearest_consistent
 from sim_core.identification.loops import LoopRegressor, dependent_joints, rigid_loops
@@ -54,6 +54,8 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 CUTOFFS_HZ = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0)
 PRIOR_WEIGHTS = tuple(10.0**power for power in range(-2, 6))
 LEAST_RADIUS = 0.01  # m: smallest radius of gyration per axis that the prior gives to a link
+HELD = 1e6  # precision of what stays at the prior, in reciprocal squares of its plausible size
+NOT_TOLD = 10.0  # weight of the prior in what no effort determines; it changes only to be consistent
 PASSES = 3  # of a fit with errors of the measurement, which are linear about the model of the pass before
 LEAST_ERROR = 1e-12  # mean squared error over variance; less is rounding of simulated efforts
 CUTOFF_GAIN = 0.1  # relative gain of a joint's error, from which on it has a cutoff of its own
@@ -228,15 +230,30 @@ class _Fitter:
 
     def _models(self, choice: _Choice) -> tuple[dict[str, Array], Array]:
         """({model: unknowns x (n_x,)}, parameters pi (n_pi,) of the corrected model)."""
-        regression, joints, weight = choice.regression, choice.together, choice.weight
+        regression, joints = choice.regression, choice.together
         before = self._start(inertia=False)
-        alone = regression.solve(joints, weight, regression.free(joints, inertia=False, extra=choice.written), before)
-        start = self._start(inertia=choice.inertia)
-        free = regression.solve(joints, weight, choice.free, start)
-        consistent = self._consistent(choice, free)
+        alone, _ = self._solved(choice, regression.free(joints, inertia=False, extra=choice.written), before)
+        free, told = self._solved(choice, choice.free, self._start(inertia=choice.inertia))
+        consistent = self._consistent(choice, free, told)
         pi, friction = np.split(consistent, [len(self.pi_before)])
         after = np.concatenate([self.base.B @ pi, friction])
         return {"before": before, "friction": alone, "after": after, "free": free}, pi
+
+    def _solved(self, choice: _Choice, free: Mask, start: Array) -> tuple[Array, Mask]:
+        """(unknowns x, which of them were fitted): of the free ones those that the motion determines.
+
+        The others keep their values in `start`. Friction that would drive its joint is 0, and determined again is what
+        appeared as a sum with it.
+        """
+        regression, joints, weight = choice.regression, choice.together, choice.weight
+        x = regression.solve(joints, weight, free, start)
+        while True:
+            told = determined(regression, choice.rows, joints, free, x)
+            x = regression.solve(joints, weight, told, start)
+            none = told & regression.signed & (x == 0.0)
+            if not none.any():
+                return x, told
+            start, free = np.where(none, 0.0, start), free & ~none
 
     def _cutoffs(self) -> Array:
         """Cutoffs (n_q,) of least cross-validated error of fits of each joint alone.
@@ -307,26 +324,42 @@ class _Fitter:
         best = min(errors, key=lambda weight: float(errors[weight].mean()))
         return best, is_gain(friction[:, joints] @ scaled, errors[best])
 
-    def _consistent(self, choice: _Choice, x: Array) -> Array:
-        """[pi; friction] of least error with consistent inertias, and friction that does not drive the joint."""
+    def _consistent(self, choice: _Choice, x: Array, told: Mask) -> Array:
+        """[pi; friction] of least error with consistent inertias, and friction that does not drive the joint.
+
+        Only what the motion determines, `told`, differs from the prior by the data. In the rest, pi is as near to the
+        prior as consistent inertias are, and masses without effect are those of the prior.
+
+        x  unknowns without the condition that inertias are consistent
+        """
         regression, inertia = choice.regression, choice.inertia
-        n_b, n_pi, n_i = regression.n_b, len(self.pi_before), self.n_pi
-        H, g = regression.equations(choice.together)
-        lift = np.zeros((regression.size, n_pi + regression.size - n_b))
-        lift[:n_b, :n_pi] = self.base.B
-        lift[n_b:, n_pi:] = np.eye(regression.size - n_b)
+        n_i, n_beta = self.n_pi, len(self.plain.columns)
+        found = np.concatenate([self.pi_before[:n_i], x[n_beta:]])
+        if not inertia:
+            return found
+        prior, B = self.prior.pi[:n_i], self.base.B[:n_beta, :n_i]
+        H, g = (each.copy() for each in regression.equations(choice.together))
+        spread = self.prior.base_covariance[:n_beta, :n_beta]
+        precision = choice.weight * np.linalg.inv(spread)
+        precision += np.diag(np.where(told[:n_beta], 0.0, HELD / np.diag(spread)))
+        H[:n_beta, :n_beta] += precision
+        g[:n_beta] += precision @ self.prior.beta[:n_beta]
+        lift = np.zeros((regression.size, regression.size - n_beta + n_i))
+        lift[:n_beta, :n_i], lift[n_beta:, n_i:] = B, np.eye(regression.size - n_beta)
         H, g = lift.T @ regression.with_prior(H, 0.0) @ lift, lift.T @ g
-        precision = choice.weight * np.linalg.inv(self.prior.covariance[:n_i, :n_i])
-        H[:n_i, :n_i] += precision
-        g[:n_i] += precision @ self.prior.pi[:n_i]
-        zeros = x[n_b - (n_pi - n_i) : n_b]
-        found = np.concatenate([(self.prior.pi if inertia else self.pi_before)[:n_i], zeros, x[n_b:]])
-        others = choice.free[n_b - len(zeros) :]
-        chosen = np.concatenate([np.full(n_i, inertia), others])
+        held = [k for k in range(0, n_i, 10) if not B[:, k].any()]
+        sizes = np.diag(self.prior.covariance)[:n_i].copy()
+        sizes[held] /= HELD
+        rest = np.diag(1.0 / sizes) - B.T @ np.linalg.solve((B * sizes) @ B.T, B)  # of what no effort determines
+        H[:n_i, :n_i] += NOT_TOLD * rest
+        g[:n_i] += NOT_TOLD * rest @ prior
+        chosen = np.concatenate([np.ones(n_i, dtype=bool), told[n_beta:]])
+        found[:n_i] = prior
         right = (g - H[:, ~chosen] @ found[~chosen])[chosen]
-        links = len(self.regressor.links) if inertia else 0
-        signs = regression.signed[n_b - len(zeros) :][others]
+        signs = regression.signed[n_beta:][told[n_beta:]]
+        links = len(self.regressor.links)
         found[chosen] = consistent_minimum(H[np.ix_(chosen, chosen)], right, found[chosen], links, signs)
+        found[held] = prior[held]
         return found
 
     # -- the result ---------------------------------------------------------------------------------------------------
@@ -340,7 +373,7 @@ class _Fitter:
             for name, has_inertia in (("friction", False), ("after", True), ("free", True)):
                 z[name][j] = self._alone(regression, j, has_inertia)
         errors = {name: held_out_errors(rows, each, self.prior) for name, each in z.items()}
-        outcome, reason = outcome_of(rows, z, choice.together, self.prior)
+        outcome, reason, changes = outcome_of(rows, z, choice.together, self.prior, names)
         estimates = self._estimates(choice, models, constant_sd)
         refused = {names[j]: why for j, why in choice.unexplained.items()}
         before, friction, after = (
@@ -363,7 +396,16 @@ class _Fitter:
             friction_before=self.friction_before,
             friction=models["after"][regression.n_b :].reshape(len(names), N_FRICTION),
             speed_scales=rows.speed_scales,
-            scores={names[j]: JointScore(*(float(errors[name][j]) for name in models)) for j in choice.known},
+            scores={
+                names[j]: JointScore(
+                    before=float(errors["before"][j]),
+                    friction=float(errors["friction"][j]),
+                    after=float(errors["after"][j]),
+                    free=float(errors["free"][j]),
+                    change=changes.get(j, ""),
+                )
+                for j in choice.known
+            },
             estimates=tuple(estimates),
             refusals=tuple(
                 refusals_of(self.regressor, self.plain, rows, estimates, choice.any_inertia, refused, names)

@@ -1,7 +1,7 @@
 """Friction of a joint, rotor inertia, load and errors of the measurement as linear columns of a regression.
 
-The effort is sum of coefficient times column. The first four columns are always fitted; each of the others only if it
-improves the prediction of data that were not fitted.
+The effort is sum of coefficient times column. The first four columns are always fitted, the first two for a joint
+without motor; each of the others only if it improves the prediction of data that were not fitted.
 
 viscous    v
 coulomb    s(v) = tanh(v / v_0)
@@ -24,6 +24,7 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 ALWAYS = ("viscous", "coulomb", "load", "armature")
+WITHOUT_MOTOR = ("viscous", "coulomb")  # of a joint that has neither a rotor nor a measured effort
 WRITTEN = ("stribeck",)  # further columns that a joint of a mechanism can have
 NAMED = ("gear", "asymmetry", "previous", "next")  # further columns that are only named if they improve the prediction
 CALIBRATION = ("gain", "delay")  # errors of the measurement, fitted on request, see `calibration`

@@ -15,7 +15,7 @@ import numpy as np
 from sim_core.identification.base_parameters import BaseParameters
 from sim_core.identification.calibration import PLAUSIBLE
 from sim_core.identification.design import N_FRICTION, Sums
-from sim_core.identification.friction import ALWAYS, CALIBRATION, COLUMNS, NOT_NEGATIVE
+from sim_core.identification.friction import ALWAYS, CALIBRATION, COLUMNS, NOT_NEGATIVE, WITHOUT_MOTOR
 from sim_core.identification.inertial_parameters import metric
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -75,6 +75,7 @@ class Regression:
         self.n_b, self.n_q = len(prior.beta), fitted.AA.shape[1]
         self.size = self.n_b + self.n_q * N_FRICTION
         self._equations: dict[tuple[tuple[int, ...], int | None], tuple[Array, Array]] = {}
+        self.driven = raw.yy.sum(axis=0) > 0.0  # (n_q,) joints whose effort is not 0 throughout
         self.signed = np.concatenate(
             [np.zeros(self.n_b, dtype=bool), np.tile([name in NOT_NEGATIVE for name in COLUMNS], self.n_q)]
         )
@@ -103,13 +104,13 @@ class Regression:
     def free(
         self, joints: Iterable[int], inertia: bool = True, extra: Iterable[tuple[int, int]] = (), zeros: bool = False
     ) -> Mask:
-        """(n_x,) which unknowns are fitted: base parameters, the columns ALWAYS, and `extra` pairs (joint, column)."""
+        """(n_x,) which unknowns are fitted: base parameters, usual friction, and `extra` pairs (joint, column)."""
         mask = np.zeros(self.size, dtype=bool)
         n_i = self.n_b - self.prior.n_zero
         mask[:n_i], mask[n_i : self.n_b] = inertia, zeros
         for joint in joints:
             begin = self.friction_slice(joint).start
-            mask[begin : begin + len(ALWAYS)] = True
+            mask[begin : begin + len(ALWAYS if self.driven[joint] else WITHOUT_MOTOR)] = True
         for joint, column in extra:
             mask[self.friction_slice(joint).start + column] = True
         return mask

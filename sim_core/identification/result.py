@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,13 @@ import numpy as np
 from sim_core.identification.base_parameters import BaseParameters
 from sim_core.identification.design import HELD_OUT, Rows
 from sim_core.identification.estimates import Estimate, Refusal
-from sim_core.identification.regression import GAIN_T, Prior, gain
-from sim_core.identification.selection import spread_of
+from sim_core.identification.regression import GAIN_T, LEAST_GAIN, Prior, gain
+from sim_core.identification.selection import AGREES, spread_of
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+BLOCKS = 8  # of the held-out part, for paired tests
+CHANCE = 0.05  # of calling any joint better or worse that is not
+BETTER, WORSE, NO_CHANGE = "better", "worse", "no certain change"
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,14 @@ class JointScore:
     friction  of the model as it was, with fitted friction
     after     of the corrected model
     free      of the fit without the condition that inertias are consistent
+    change    BETTER, WORSE or NO_CHANGE from before to after, beyond chance among all joints; "" if it is not fitted
     """
 
     before: float
     friction: float
     after: float
     free: float
+    change: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,21 +111,66 @@ def held_out_errors(rows: Rows, z: Array, prior: Prior) -> Array:
         return np.asarray(np.sqrt(np.nanmean(error**2, axis=0) / spread_of(y, rows.raw[at], prior)))
 
 
-def outcome_of(rows: Rows, z: Mapping[str, Array], joints: list[int], prior: Prior) -> tuple[str, str]:
-    """("better", "not better" or "not certain", reason), from the held-out part in blocks."""
+def outcome_of(
+    rows: Rows, z: Mapping[str, Array], joints: list[int], prior: Prior, names: Sequence[str]
+) -> tuple[str, str, dict[int, str]]:
+    """("better", "not better" or "not certain", reason, {joint: change}), from the held-out part in blocks.
+
+    A joint counts by the share of its variance that is not predicted, at most 1, so that none hides another one. The
+    model is not better if any joint is predicted worse than before beyond chance, or worse than by its mean.
+    """
+    from scipy.special import stdtrit  # slow to load, seldom needed
+
+    blocks = {name: _block_errors(rows, z[name], joints, prior) for name in ("before", "after")}
+    whole = {name: held_out_errors(rows, z[name], prior)[joints] for name in ("before", "after")}
+    surely = float(stdtrit(BLOCKS - 1, 1.0 - CHANCE / len(joints)))
+    found = {j: _change(blocks["before"][:, k], blocks["after"][:, k], surely) for k, j in enumerate(joints)}
+    pooled = {name: float(np.sqrt(np.minimum(each**2, 1.0).mean())) for name, each in whole.items()}
+    text = (
+        f"error on the held-out part {pooled['after']:.3g} of the efforts' standard deviation, "
+        f"before {pooled['before']:.3g}"
+    ) + (", where a joint counts at most 1" if max(whole["before"].max(), whole["after"].max()) > 1.0 else "")
+    faults = [
+        f"{names[j]} is predicted worse than before, {whole['after'][k]:.3g} after {whole['before'][k]:.3g}"
+        for k, j in enumerate(joints)
+        if found[j] == WORSE
+    ]
+    faults += [
+        f"{names[j]} is predicted worse than by its mean, {whole['after'][k]:.3g}"
+        for k, j in enumerate(joints)
+        if whole["after"][k] > 1.0 and found[j] != WORSE
+    ]
+    if faults:
+        return "not better", "; ".join([text, *faults]), found
+    before, after = (_known_mean(np.minimum(each, 1.0), 1) for each in blocks.values())
+    share, t = gain(before[np.isfinite(before)], after[np.isfinite(after)])
+    if share <= 0.0:
+        return "not better", text, found
+    return ("better" if t >= GAIN_T else "not certain"), text, found
+
+
+def _block_errors(rows: Rows, z: Array, joints: list[int], prior: Prior) -> Array:
+    """Mean squared errors (BLOCKS, joints) over variance of the held-out efforts; NaN for a block without efforts."""
     at = np.flatnonzero(rows.block == HELD_OUT)
     y, A = rows.y[at], rows.raw[at]
-    scale = spread_of(y, A, prior)
-    errors = {name: (y - np.einsum("njk,jk->nj", A, z[name])) ** 2 / scale for name in ("before", "after")}
-    per_block = {
-        name: np.array([np.nanmean(part[:, joints]) for part in np.array_split(each, 8)])
-        for name, each in errors.items()
-    }
-    share, t = gain(per_block["before"], per_block["after"])
-    rms = {name: float(np.sqrt(np.mean(each))) for name, each in per_block.items()}
-    text = (
-        f"error on the held-out part {rms['after']:.3g} of the efforts' standard deviation, before {rms['before']:.3g}"
-    )
-    if share <= 0.0:
-        return "not better", text
-    return ("better" if t >= GAIN_T else "not certain"), text
+    squares = ((y - np.einsum("njk,jk->nj", A, z)) ** 2 / spread_of(y, A, prior))[:, joints]
+    return np.stack([_known_mean(part, 0) for part in np.array_split(squares, BLOCKS)])
+
+
+def _known_mean(values: Array, axis: int) -> Array:
+    """Mean of the values that are no NaN, without a warning; NaN if there is none."""
+    known = np.isfinite(values)
+    count = known.sum(axis=axis)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=axis) / np.maximum(count, 1), np.nan)
+
+
+def _change(before: Array, after: Array, surely: float) -> str:
+    """BETTER, WORSE or NO_CHANGE, from errors in the same blocks; `surely` is the t-value of a certain change."""
+    both = np.isfinite(before) & np.isfinite(after)
+    if both.sum() < 2:
+        return NO_CHANGE
+    t = gain(before[both], after[both])[1]
+    more = float(after[both].mean() - before[both].mean())
+    if t <= -surely and more > max(AGREES, LEAST_GAIN * float(before[both].mean())):
+        return WORSE
+    return BETTER if t >= surely else NO_CHANGE

@@ -14,11 +14,15 @@ from sim_core.identification.regression import Mask, Prior, Regression, gain, is
 from sim_core.identification.regressor import LinearEfforts
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+TO_CHECK = "check its unit and motor constant, and the masses of the model"
 FIRST_WEIGHT = 1.0  # of the prior, before the choice by cross-validation
 APART_GAIN = 0.05  # least relative gain of all other joints for which a joint is fitted apart
 AGREES = 1e-3  # mean squared error over variance, below which a joint's efforts contradict nothing and miss nothing
 EXPLAINED = 0.6  # mean squared error over variance, above which a joint's efforts are not explained at all
 ZERO = 1e-9  # of the largest effort of all joints; less is rounding
+MISTAKEN = 8.0  # between efforts and the model's, from which on a unit is wrong: 1 kgf m is 9.8 N m, 1 lbf in 0.11 N m
+SHOWS = 0.5  # squared error with the model's efforts over that without, below which the model shows in them
+SMALL = 0.01  # of the largest effort of the model
 FACTOR = 4.0  # between the sizes of gravity in a joint and in the median joint, for which it is fitted apart
 CUTOFF_LOSS = 0.01  # relative mean squared error per joint that a lower cutoff may cost
 FRICTION_GAIN, FRICTION_T = 0.03, 3.0  # relative gain and its t-value, from which on an extra friction column is used
@@ -28,7 +32,8 @@ def free_unknowns(
     regression: Regression, joints: list[int], inertia: bool, extra: Iterable[tuple[int, int]], errors: frozenset[str]
 ) -> Mask:
     """(n_x,) which unknowns are fitted, errors of the measurement of the joints included."""
-    more = [(j, COLUMNS.index(name)) for j in joints for name in CALIBRATION if name in errors]
+    driven = [j for j in joints if regression.driven[j]]
+    more = [(j, COLUMNS.index(name)) for j in driven for name in CALIBRATION if name in errors]
     return regression.free(joints, inertia, [*extra, *more], zeros="zero" in errors)
 
 
@@ -107,25 +112,31 @@ def joints_of_another_size(
     """{joint: reason} of joints in whose efforts the model's gravity has another size than in the others'.
 
     The factor of the model's gravity is fitted beside inertia and friction. A joint is named if its interval is beyond
-    FACTOR times the median of all joints, or beyond its reciprocal.
+    FACTOR times the median of all joints, or beyond its reciprocal; and if its efforts are those of `mistaken_size`.
     """
     at = rows.block >= 0
     n_b = regression.n_b - regression.prior.n_zero
     beta = regression.prior.beta[:n_b]
-    rest = np.zeros_like(rows.q[at])
-    gravity = regressor(rows.q[at], rest, rest, regression.prior.base.columns[:n_b]) @ beta
+    still = np.zeros_like(rows.q[at])
+    gravity = regressor(rows.q[at], still, still, regression.prior.base.columns[:n_b]) @ beta
+    largest = float((rows.raw[at, :, :n_b] @ beta).std(axis=0).max())
     factors: dict[int, tuple[float, float]] = {}
+    found = {}
     for j in joints:
-        weight = gravity[:, j]
+        weight, y = gravity[:, j], rows.y[at, j]
+        known = np.isfinite(y)
         if np.abs(weight).max() <= 1e-9 * max(np.abs(gravity).max(), 1e-300) or is_without_motor(rows, j):
             continue
         inertia = rows.raw[at, j, :n_b] @ beta - weight
         friction = rows.raw[at, j, regression.n_b : regression.n_b + COLUMNS.index("load")]
-        columns = np.column_stack([weight, inertia, friction])
-        known = np.isfinite(rows.y[at, j])
-        factors[j] = factor_with_sd(columns[known], rows.y[at, j][known])
+        rest = rows.raw[at, j, regression.n_b :][
+            :, [COLUMNS.index(name) for name in ("viscous", "coulomb", "armature")]
+        ]
+        if (size := mistaken_size((weight + inertia)[known], rest[known], y[known], largest)) is not None:
+            found[j] = f"its efforts are {size:.2g} times those of the model; {TO_CHECK}"
+            continue
+        factors[j] = factor_with_sd(np.column_stack([weight, inertia, friction])[known], y[known])
     median = float(np.median([factor for factor, _ in factors.values()])) if len(factors) > 2 else 0.0
-    found = {}
     for j, (factor, sd) in factors.items():
         if median > 0.0 and (factor + 2.0 * sd < median / FACTOR or factor - 2.0 * sd > median * FACTOR):
             found[j] = (
@@ -133,6 +144,27 @@ def joints_of_another_size(
                 f"{median:.2g} times; check its unit and motor constant"
             )
     return found
+
+
+def mistaken_size(model: Array, rest: Array, effort: Array, largest: float) -> float | None:
+    """Factor of the model's efforts (n,) in recorded ones (n,) if no real robot has it; None for any other.
+
+    It is surely beyond MISTAKEN, and the model shows in the efforts beside the rest (n, k), which is friction and rotor
+    inertia; or it is surely below the reciprocal, although the model predicts larger efforts than were recorded.
+
+    largest  standard deviation of the model's largest effort; one far below it, as about a vertical axis, may be wrong
+    """
+    both = np.column_stack([model, rest])
+    factor, sd = factor_with_sd(both, effort)
+    size = abs(factor)
+    if size + 2.0 * sd < 1.0 / MISTAKEN and model.std() > effort.std():
+        return factor
+    if not size - 2.0 * sd > MISTAKEN or model.std() < SMALL * largest:
+        return None
+    with_model, without = (
+        np.sum((effort - each @ np.linalg.lstsq(each, effort, rcond=None)[0]) ** 2) for each in (both, rest)
+    )
+    return factor if with_model < SHOWS * without else None
 
 
 def without_contradictions(

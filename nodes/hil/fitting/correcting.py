@@ -14,7 +14,12 @@ from sim_core.mechanism.quantities import value_of
 
 
 def corrections_of(result: FitResult, mechanism: Mechanism, robot: str) -> Corrections:
-    """Corrections of the links' inertias, if these were fitted, and of the friction of the joints fitted together."""
+    """Corrections of the links' inertias, if these were fitted, and of the friction of the joints fitted together.
+
+    None if the fit is not better for certain.
+    """
+    if result.outcome != "better":
+        return Corrections(robot=robot)
     bodies: dict[str, BodyCorrection] = {}
     if result.inertias_fitted:
         for link, pi in zip(result.links, result.pi.reshape(-1, 10), strict=True):

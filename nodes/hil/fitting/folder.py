@@ -18,7 +18,7 @@ from nodes.research.pages.templates import template
 from robots.corrections import Corrections, corrections_text, with_corrections
 from robots.export import export
 from sim_core.errors import InvalidRequest
-from sim_core.identification.result import FitResult
+from sim_core.identification.result import BETTER, FitResult
 from sim_core.mechanism import Mechanism
 
 VERDICT, CORRECTED, REPORT, PLOTS = "verdict.json", "corrections.toml", "report", "plots"
@@ -45,13 +45,15 @@ class Interval(Protocol):
 
 
 def begin(verdict: FitVerdict, corrections: Corrections, folder: Path) -> None:
-    """Remove what an earlier fit wrote into the folder, and write corrections.toml."""
+    """Remove what an earlier fit wrote into the folder, and write corrections.toml if the fit is better."""
     plots = folder / PLOTS
     plots.mkdir(parents=True, exist_ok=True)
     for old in plots.glob("*.png"):
         old.unlink()
     shutil.rmtree(folder / REPORT, ignore_errors=True)
-    write_file(folder / CORRECTED, written_toml(corrections, verdict))
+    (folder / CORRECTED).unlink(missing_ok=True)
+    if verdict.outcome == BETTER:
+        write_file(folder / CORRECTED, written_toml(corrections, verdict))
 
 
 def write(verdict: FitVerdict, result: FitResult, units: Mapping[str, str], folder: Path) -> None:
@@ -63,14 +65,16 @@ def write(verdict: FitVerdict, result: FitResult, units: Mapping[str, str], fold
     pictures = draw_all(result, units, folder / PLOTS)
     page = template(Path(__file__).with_name("fit.html.j2"), number=_number, interval=interval, unit=unit_of(units))
     report = f"{REPORT}/index.html" if (folder / REPORT / "index.html").exists() else ""
-    text = page.render(verdict=verdict, pictures=pictures, corrected=CORRECTED, report=report)
+    corrected = CORRECTED if verdict.outcome == BETTER else ""
+    text = page.render(verdict=verdict, pictures=pictures, corrected=corrected, report=report)
     write_file(folder / "index.html", text)
 
 
 def written_toml(corrections: Corrections, verdict: FitVerdict) -> str:
     """The corrections as TOML, with a comment about their origin."""
     files = ", ".join(Path(file).name for file in verdict.recordings)
-    return corrections_text(corrections, f"armswing hil fit of {files}: {verdict.outcome}, {verdict.reason}")
+    lines = [f"armswing hil fit of {files}: {verdict.outcome}, {verdict.reason}", verdict.masses]
+    return corrections_text(corrections, "\n".join(line for line in lines if line))
 
 
 def corrected_file(

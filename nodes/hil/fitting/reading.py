@@ -70,6 +70,11 @@ def read_fit_case(paths: Sequence[Path], robot: str = "") -> FitCase:
         recording = read_recording(path, warn=False)
         require_no_hole(recording, "fitted: the robot would be blamed for what is missing")
         topic = _topic(recording)
+        if topic.rpartition("/")[2] == LEAVES[1] and not robot:
+            raise StreamError(
+                f"nothing was measured: {path} has simulated states only, of the model itself; --robot names another "
+                "model that is fitted to them"
+            )
         streams.append(_stream(recording, topic))
         held_s.append(_held_s(recording, topic))
         topics[str(path)] = topic

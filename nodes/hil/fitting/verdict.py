@@ -14,9 +14,10 @@ from nodes.hil.fitting.reading import FitCase
 from nodes.hil.logs.findings import LogFinding
 from sim_core.identification.estimates import surely_changed
 from sim_core.identification.friction import FRICTION, WRITTEN
-from sim_core.identification.result import FitResult
+from sim_core.identification.result import BETTER, FitResult
 from sim_core.identification.signals import sampled
 
+SAME_MASS = 1e-4  # relative change of a mass that is none
 KIND = "armswing hil fit"
 LEAST_STILL_S, MOST_SPANS = 1.0, 3  # of a standstill that is named, and number of those that are named one by one
 IMPOSSIBLE = 0.05  # difference of held-out errors, from which on inertias of no body explain efforts better
@@ -35,6 +36,7 @@ class JointVerdict(msgspec.Struct, kw_only=True):
     how        "fitted", "apart", "refused" or "no efforts"
     why        reason for "apart" and "refused"
     before     error of the model as it was; with fitted friction alone; of the corrected model
+    change     "better", "worse" or "no certain change" from before to after, beyond chance among all joints
     friction_before, friction_after  {name: value}, N m s/rad, N m or kg m2, or N s/m, N or kg
     """
 
@@ -45,6 +47,7 @@ class JointVerdict(msgspec.Struct, kw_only=True):
     before: float | None = None
     friction_alone: float | None = None
     after: float | None = None
+    change: str = ""
     unconstrained: float | None = None
     friction_before: dict[str, float] = {}
     friction_after: dict[str, float] = {}
@@ -92,6 +95,7 @@ class FitVerdict(msgspec.Struct, kw_only=True):
 
     outcome          "better", "not better" or "not certain"
     inertias_fitted  whether inertias were changed; they are kept if they gain nothing beyond friction
+    masses           one line about the masses that moved; "" if none did
     more_friction    one line for each kind of friction that would improve the prediction, but is not in the model
     findings         {file: findings of the checks that were made before the fit}
     output_error     the fit by output error, if one was made
@@ -114,6 +118,7 @@ class FitVerdict(msgspec.Struct, kw_only=True):
     findings: dict[str, list[LogFinding]] = {}
     output_error: OutputErrorVerdict | None = None
     second_report: str = ""
+    masses: str = ""
 
 
 def verdict_of(case: FitCase, result: FitResult, findings: Findings) -> FitVerdict:
@@ -149,6 +154,7 @@ def verdict_of(case: FitCase, result: FitResult, findings: Findings) -> FitVerdi
         ],
         notes=[*case.notes, *_standstill(case), *_outside(result), *_impossible(result)],
         findings={path: list(each) for path, each in findings.items()},
+        masses=_masses(result),
     )
 
 
@@ -160,13 +166,27 @@ def _already_right(result: FitResult) -> str:
     return "; the model's inertias and friction are already right: none differs beyond its interval"
 
 
+def _masses(result: FitResult) -> str:
+    """One line about the masses of links before and after, if inertias are fitted."""
+    if not result.inertias_fitted or result.outcome != BETTER:
+        return ""
+    pairs = list(zip(result.links, result.pi_before[::10], result.pi[::10], strict=True))
+    moved = ", ".join(f"{name} {b:.4g} -> {a:.4g} kg" for name, b, a in pairs if abs(a - b) > SAME_MASS * b)
+    whole = [sum(float(pair[side]) for pair in pairs) for side in (1, 2)]
+    return (
+        f"masses that moved: {moved or 'none'}; all links together {whole[0]:.4g} -> {whole[1]:.4g} kg; a mass that "
+        "the efforts do not determine moves only with the sums that have it, and for a positive density"
+    )
+
+
 def _outside(result: FitResult) -> Iterator[str]:
     """Note about combinations of the corrected model beyond their intervals, if its inertias are fitted."""
-    names = [x.name for x in result.estimates if x.kind == "model" and not x.low <= x.after <= x.high]
-    if names and result.inertias_fitted:
+    outside = [x for x in result.estimates if x.kind == "model" and not x.low <= x.after <= x.high]
+    if outside and result.inertias_fitted:
+        each = "; ".join(f"{x.name} is {x.after:.3g}, interval {x.low:.3g} to {x.high:.3g}" for x in outside)
         yield (
-            f"{len(names)} combinations of the corrected model are outside their intervals, because of the model "
-            f"before and because a body's density is positive: {', '.join(names)}"
+            f"{len(outside)} combinations of the corrected model are outside their intervals, because of the model "
+            f"before and because a body's density is positive: {each}"
         )
 
 
@@ -239,6 +259,7 @@ def _joint(result: FitResult, row: int) -> JointVerdict:
         before=score.before if score else None,
         friction_alone=score.friction if score else None,
         after=score.after if score else None,
+        change=score.change if score else "",
         unconstrained=score.free if score else None,
         friction_before=before,
         friction_after=after,

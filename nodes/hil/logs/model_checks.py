@@ -16,6 +16,7 @@ from sim_core.identification.base_parameters import BaseParameters, base_paramet
 from sim_core.identification.intervals import factor_with_sd
 from sim_core.identification.regressor import Regressor
 from sim_core.identification.rigid_tree import rigid_tree
+from sim_core.identification.selection import TO_CHECK, mistaken_size
 from sim_core.identification.signals import Recorded, low_pass, motion_of, sampled
 from sim_core.mechanism.description import Mechanism
 
@@ -230,6 +231,7 @@ class ModelChecks:
         models = rows.Y @ self.beta
         errors = self._errors(rows)
         factors: dict[int, tuple[float, float]] = {}
+        largest = float(models.std(axis=0).max())
         for k in joints:
             gravity, model, effort, name = weight[:, k], models[:, k], rows.effort[:, k], self.names[k]
             size = float(np.sqrt(np.mean(gravity**2)))
@@ -241,6 +243,10 @@ class ModelChecks:
                     f"{name}: the efforts are {share:.2g} times what the model's weight alone needs; check their unit"
                 )
                 yield LogFinding(kind="unit of effort", joint=name, value=share, text=text, refuses=share < UNIT / 2.0)
+                continue
+            if (mistaken := mistaken_size(model, _friction(rows, k)[:, [0, 1, 3]], effort, largest)) is not None:
+                text = f"{name}: the efforts are {mistaken:.3g} times the model's; {TO_CHECK}"
+                yield LogFinding(kind="size of effort", joint=name, value=mistaken, text=text, refuses=True)
                 continue
             if model.std() < SEES * effort.std():
                 continue  # such as the constant of a vertical joint

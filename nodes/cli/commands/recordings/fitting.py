@@ -71,7 +71,8 @@ def fit(
     """Fit a robot's inertias and friction to recorded positions and efforts, and write the corrected robot.
 
     Exit code 0 if the corrected model predicts the last part of the motion, of which nothing was fitted, better than
-    the model before; 1 if not; 3 if the difference may be chance; 2 if nothing can be fitted, with the reason.
+    the model before; 1 if not, or if it predicts any joint worse than before or than by its mean; 3 if the difference
+    may be chance; 2 if nothing can be fitted, with the reason.
 
     The page shows measured and predicted efforts before and after for each joint, spectra of the residuals, and the
     combinations of parameters that the motion determines, with intervals of 95 %. What the recording cannot tell is
@@ -84,8 +85,9 @@ def fit(
     With --check, nothing is fitted: the findings about the recordings are printed. Exit code 2 if one of them refuses a
     joint or a recording, otherwise 0.
 
-    With --write, a report like that of `armswing hil report` on the held-out part, with the corrected model, is written
-    into the folder "report" of --output, if the model can be simulated with what was recorded.
+    A model that is not better for certain is not written. With --write, a report like that of `armswing hil report` on
+    the held-out part, with the corrected model, is written into the folder "report" of --output, if the model can be
+    simulated with what was recorded; its outcome does not change the exit code.
 
     Errors of the measurement can be searched for as well: zero (an encoder's zero, rad or m), gain (a motor constant,
     relative) and delay (of the efforts, s). They are reported with intervals.
@@ -116,6 +118,7 @@ def fit(
     from nodes.hil.fitting.verdict import KIND, units_of_efforts, verdict_of
     from nodes.hil.report.folder import foreign_file
     from sim_core.identification import fitting
+    from sim_core.identification.result import BETTER
 
     chosen = _chosen(params, method)
     if not 0.0 < holdout < 1.0:
@@ -160,11 +163,14 @@ def fit(
     )
     verdict.notes += not_written
     folder.begin(verdict, corrections, output)
-    if write:
+    written = list(write or []) if verdict.outcome == BETTER else []
+    if write and not written:
+        verdict.notes.append(f"not written: {', '.join(map(str, write))}; the corrected model is {verdict.outcome}")
+    if written:
         with working("predicting the held-out part with the corrected model"):
             corrected = output / folder.CORRECTED
             verdict.second_report = report_on_held_out(case, result, corrected, output / folder.REPORT)
-    for path in write or []:
+    for path in written:
         text, notes = folder.corrected_file(path, corrections, case.mechanism, verdict)
         write_file(path, text)
         verdict.notes += [f"{path.name}: {note}" for note in notes]
@@ -173,7 +179,7 @@ def fit(
     if as_json:
         print_json(verdict)
     else:
-        _print(verdict, [output / "index.html", *(write or [])])
+        _print(verdict, [output / "index.html", *written])
     raise typer.Exit(EXIT_CODES[verdict.outcome])
 
 
@@ -217,10 +223,14 @@ def check_output(folder: Path, foreign: str, what: str) -> None:
 
 def _print(verdict: Any, files: list[Path]) -> None:
     rows = [
-        (joint.name, *(_number(x) for x in (joint.before, joint.friction_alone, joint.after)), joint.how)
+        (
+            joint.name,
+            *(_number(x) for x in (joint.before, joint.friction_alone, joint.after)),
+            joint.change or joint.how,
+        )
         for joint in verdict.joints
     ]
-    print_table(("joint", "before", "friction alone", "after", "how"), rows)
+    print_table(("joint", "before", "friction alone", "after", ""), rows)
     print_line(f"\n{verdict.outcome}: {verdict.reason}")
     if not verdict.inertias_fitted:
         print_line("inertias are kept: they gain nothing beyond friction")
@@ -234,7 +244,8 @@ def _print(verdict: Any, files: list[Path]) -> None:
     if verdict.output_error is not None:
         _print_output_error(verdict.output_error)
     report = [verdict.second_report] if verdict.second_report else []
-    for line in (*verdict.more_friction, *verdict.notes, *_hints(verdict), *report):
+    masses = [verdict.masses] if verdict.masses else []
+    for line in (*masses, *verdict.more_friction, *verdict.notes, *_hints(verdict), *report):
         print_line(line)
     unknown = f"{len(verdict.refusals)} that cannot be known from these recordings"
     print_line(f"{len(verdict.parameters)} combinations of parameters with intervals; {unknown}")

@@ -20,6 +20,7 @@ from nodes.hil.fitting.verdict import verdict_of
 from robots.corrections import read_corrections
 from robots.registry import build
 from sim_core.errors import InvalidRequest, UnknownName
+from sim_core.identification import fitting
 from sim_core.identification.fitting import fit
 from sim_core.identification.inertial_parameters import about_origin, is_consistent
 from sim_core.identification.loops import LoopRegressor
@@ -57,6 +58,7 @@ def write_recording(
     effort: bool = True,
     metadata: dict[str, str] | None = None,
     fault: Callable[[np.ndarray, np.ndarray], None] = lambda q, tau: None,
+    leaf: str = "measured_state",
 ) -> None:
     """A recording of a robot with other inertias and friction than the model's.
 
@@ -85,7 +87,7 @@ def write_recording(
         ):
             state = RobotState(timestamp=t, seq=seq, name=names, position=positions, velocity=rates)
             state.effort = efforts if effort else []
-            writer.write(f"{robot}/measured_state", state, t)
+            writer.write(f"{robot}/{leaf}", state, t)
 
 
 def test_a_fit_writes_verdict_page_and_the_corrected_robot(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,6 +111,26 @@ def test_a_fit_writes_verdict_page_and_the_corrected_robot(capsys: pytest.Captur
     assert page.count("<td>changed</td>") == changed > 0
     assert len(list(Path("measured_fit/plots").glob("*.png"))) == 4
     assert build("out.urdf").joints
+    assert "# masses that moved: " in Path("out.toml").read_text()
+
+
+def test_a_model_that_is_not_better_is_not_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_recording(Path("measured.mcap"))
+    monkeypatch.setattr(fitting, "fit", lambda *_, **__: dataclasses.replace(fit(*_, **__), outcome="not better"))
+    assert run(["hil", "fit", "measured.mcap", "--write", "out.toml"]) == 1
+    assert "not written: out.toml; the corrected model is not better" in capsys.readouterr().out
+    assert not Path("out.toml").exists()
+    assert not Path("measured_fit/corrections.toml").exists()
+
+
+def test_a_simulation_is_not_fitted_to_the_model_that_made_it(capsys: pytest.CaptureFixture[str]) -> None:
+    write_recording(Path("simulated.mcap"), leaf="state")
+    for command in (["fit"], ["report"], ["fit", "--check"]):
+        assert run(["hil", *command, "simulated.mcap"]) == 2
+        assert "nothing was measured" in capsys.readouterr().err
+    assert reading.read_fit_case([Path("simulated.mcap")], ROBOT).names
 
 
 def test_the_corrected_robot_is_consistent_and_agrees_with_the_planted_one() -> None:
@@ -227,7 +249,7 @@ def test_a_model_that_is_right_is_called_so() -> None:
 
 def test_friction_alone_leaves_the_inertias(capsys: pytest.CaptureFixture[str]) -> None:
     write_recording(Path("measured.mcap"))
-    assert run(["hil", "fit", "measured.mcap", "--params", "friction", "--write", "out.toml", "--json"]) in (0, 3)
+    assert run(["hil", "fit", "measured.mcap", "--params", "friction", "--write", "out.toml", "--json"]) == 0
     verdict = json.loads(capsys.readouterr().out)
     assert verdict["inertias_fitted"] is False
     assert not read_corrections(Path("out.toml")).bodies
