@@ -265,23 +265,20 @@ def test_energy_is_kept_without_forces(system: System, fine_step: float) -> None
         assert abs(energy_balance(sim) - start) <= 1e-6 * max(scale, 1e-3)
 
 
-@pytest.mark.parametrize(
-    "stabilizer",
-    [
-        Stabilizer(),
-        SampledFuzzy(),
-        Projection(),
-        Baumgarte(20.0, 20.0),
-        PID(1e3, 1e4, 60.0),
-        DirectCorrection(),
-        DirectCorrection("mass", inside_rhs=True),
-        FuzzyPaper(Ku=1e2),
-    ],
-    ids=label_of,
+STABILIZERS = (
+    Stabilizer(),
+    SampledFuzzy(),
+    Projection(),
+    Baumgarte(20.0, 20.0),
+    PID(1e3, 1e4, 60.0),
+    DirectCorrection(),
+    DirectCorrection("mass", inside_rhs=True),
+    FuzzyPaper(Ku=1e2),
 )
-@pytest.mark.parametrize("stepper", [name for name in STEPPERS if not name.endswith("_variable")])
-@pytest.mark.filterwarnings("ignore::sim_core.errors.StabilityWarning")
-def test_a_restored_snapshot_goes_on_to_the_same_bits(system: System, stepper: str, stabilizer: Stabilizer) -> None:
+FIXED = [name for name in STEPPERS if not name.endswith("_variable")]
+
+
+def check_restored_snapshots(system: System, stepper: str, stabilizer: Stabilizer) -> None:
     if system.mechanism.oriented_joints and STEPPERS[stepper].spans_steps:
         with pytest.raises(InvalidRequest, match="are redefined after each time step; use one of"):
             Simulation(system, step_s=2e-4, stepper=stepper, stabilizer=stabilizer)
@@ -301,6 +298,30 @@ def test_a_restored_snapshot_goes_on_to_the_same_bits(system: System, stepper: s
     for _ in range(53):
         sim.step(1)
     assert sim.snapshot().to_plain() == first
+
+
+@pytest.mark.parametrize("stepper", FIXED)
+@pytest.mark.filterwarnings("ignore::sim_core.errors.StabilityWarning")
+def test_a_restored_snapshot_goes_on_to_the_same_bits(system: System, stepper: str) -> None:
+    check_restored_snapshots(system, stepper, SampledFuzzy())
+
+
+@pytest.mark.parametrize("stabilizer", STABILIZERS, ids=label_of)
+@pytest.mark.filterwarnings("ignore::sim_core.errors.StabilityWarning")
+def test_a_restored_stabilizer_goes_on_to_the_same_bits(system: System, stabilizer: Stabilizer) -> None:
+    check_restored_snapshots(system, "rk4", stabilizer)
+
+
+@pytest.mark.parametrize("stabilizer", STABILIZERS, ids=label_of)
+@pytest.mark.parametrize("stepper", FIXED)
+@pytest.mark.parametrize(
+    "system", ["four_bar_chain", "arm_on_elastic_stops", "mobile_arm_in_euler_parameters"], indirect=True
+)
+@pytest.mark.filterwarnings("ignore::sim_core.errors.StabilityWarning")
+def test_every_stepper_with_every_stabilizer_goes_on_to_the_same_bits(
+    system: System, stepper: str, stabilizer: Stabilizer
+) -> None:
+    check_restored_snapshots(system, stepper, stabilizer)
 
 
 def test_arrays_handed_out_share_no_memory(system: System) -> None:

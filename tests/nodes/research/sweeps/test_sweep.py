@@ -67,7 +67,7 @@ IN_LOOPS = {  # axis of a sweep, other settings, and figures of its rows
 }
 
 
-@pytest.mark.parametrize("kind", IN_LOOPS)
+@pytest.mark.parametrize("kind", [pytest.param("tree", marks=pytest.mark.soak), "closed loop"])
 def test_kernels_in_loops_give_the_rows_of_straight_line_code(
     kind: str, launch: Path, sweep: Sweep, tmp_path: Path
 ) -> None:
