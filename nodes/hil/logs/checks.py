@@ -67,7 +67,9 @@ def check_log(samples: LogSamples, mechanism: Mechanism) -> list[LogFinding]:
                refused positions, of which they would only show the consequences
     """
     rising = samples.with_rising_times()
-    found = [*time_findings(samples), *_short(rising), *channel_findings(rising)]
+    found = [*time_findings(samples), *channel_findings(rising)]
+    if not any(each.kind == "unit of time" for each in found):
+        found += _short(rising)
     motion_is_wrong = any(each.refuses and each.kind != "few values" for each in found)
     if len(rising.time) >= 100 and not motion_is_wrong and not dependent_joints(mechanism, samples.names):
         found += ModelChecks(mechanism, rising).findings()

@@ -194,6 +194,7 @@ def test_a_wrong_unit_of_the_times_is_one_finding(factor: float) -> None:
     found = check_log(replace(clean(), time=factor * clean().time), build("arm_4dof"))
     (wrong,) = (finding for finding in found if finding.kind in ("unit of time", "unit of velocity"))
     assert wrong.kind == "unit of time"
+    assert "little motion" not in {finding.kind for finding in found}
     assert wrong.refuses == (factor < 1.0)  # positions that hardly change in a step are not compared with velocities
     assert "`[time] unit`" in wrong.text
 
