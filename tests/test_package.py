@@ -179,8 +179,8 @@ def test_the_client_library_in_c_is_written(installed: Installed) -> None:
 
 
 def test_a_paper_is_reproduced(installed: Installed) -> None:
-    installed.run("armswing", "reproduce", "lipinski", "--quick")
-    assert (installed.folder / "lipinski/index.html").stat().st_size > 10_000
+    installed.run("armswing", "reproduce", "schiehlen", "--quick")
+    assert (installed.folder / "schiehlen/index.html").stat().st_size > 10_000
 
 
 def test_a_script_that_uses_every_public_name_passes_strict_type_checks(installed: Installed) -> None:
