@@ -16,6 +16,8 @@ SLOPE = 1e-8  # gradient of half the squared error at which the search ends
 MOST_STEPS = 300  # the usual number is about 20; a minimum at the border of the consistent set may need all
 FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-12  # relative to the diagonal of the normal equations
 LOWER = np.tril_indices(4)
+DIAGONAL = np.flatnonzero(LOWER[0] == LOWER[1])  # places of the diagonal among the entries of L
+LEAST_SHRINK = 0.3  # of a diagonal entry in one step; at 0, the slope vanishes although the minimum is elsewhere
 _DUAL = np.linalg.pinv(BASIS.reshape(10, 16).T)  # (10, 16): parameters of a pseudo-inertia
 
 
@@ -64,11 +66,16 @@ def consistent_minimum(H: Array, g: Array, start: Array, links: int, not_negativ
 
     begin = np.concatenate([factors, np.where(not_negative, np.maximum(start[n_pi:], 1e-9), start[n_pi:])])
     low = np.concatenate([np.full(n_pi, -np.inf), np.where(not_negative, 0.0, -np.inf)])
-    return unknowns(_least(error, curvature, begin, low))[0]
+    diagonal = (10 * np.arange(links)[:, None] + DIAGONAL).ravel()
+    return unknowns(_least(error, curvature, begin, low, diagonal))[0]
 
 
 def _least(
-    error: Callable[[Array], tuple[float, Array]], curvature: Callable[[Array], Array], u: Array, low: Array
+    error: Callable[[Array], tuple[float, Array]],
+    curvature: Callable[[Array], Array],
+    u: Array,
+    low: Array,
+    diagonal: Any,
 ) -> Array:
     """The u (n,) of least squared error, none below `low` (n,), by the method of Levenberg and Marquardt.
 
@@ -92,6 +99,8 @@ def _least(
             continue
         there = u.copy()
         there[free] = np.maximum(u[free] + step, low[free])
+        shrunk = np.abs(there[diagonal]) < LEAST_SHRINK * np.abs(u[diagonal])
+        there[diagonal] = np.where(shrunk, LEAST_SHRINK * u[diagonal], there[diagonal])
         then, changed = error(there)
         moved = (there - u)[free]
         promised = -float(moved @ (2.0 * slope[free] + K @ moved))
