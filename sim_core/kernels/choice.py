@@ -12,12 +12,14 @@ PER_LINK = 930  # operations per link of rolled kernels, for the accelerations
 # chains of 5 to 40 links and of binary trees of 31 and 63 links, within 10 %
 UNROLLED = (175, 21, 1)
 PER_STEP_OF_ROW = (100, 300)  # operations of unrolled and rolled kernels per constraint, end and link to the ground
+# the same per JointRelation, joint and link between the joint and the ground; of relations that URDF files call mimic
+PER_STEP_OF_RELATION = (30, 200)
 PER_CONTACT = (250, 300)  # operations of unrolled and rolled kernels per contact of a tree beyond FEW
 FEW = 40  # contacts that compile in a few seconds without loops
 PER_BODY = (400, 3000)  # operations of unrolled and rolled kernels per planar body in absolute coordinates
 FASTER = 0.47  # time per operation of rolled kernels, as a share of that of unrolled kernels
 MOST_OF_ROWS = 3  # operations of constraint rows, as a multiple of those of the links, beyond which users are told
-MOST_UNROLLED = 30_000  # operations: more of them leave the caches, and take longer to compile than users wait
+MOST_UNROLLED = 30_000  # operations: more of them take longer than about 10 s to compile on two cores
 
 
 def obstacles(mechanism: Mechanism) -> list[str]:
@@ -54,16 +56,22 @@ def operations(mechanism: Mechanism) -> tuple[int, int]:
         for k in range(before + 1, depth[joint.child] + 1):
             total = [total[0] + 1, total[1] + k, total[2] + k * k]
     of_rows = sum(depth.get(body, 0) for each in mechanism.constraints for body in each.connected or ())
+    relations = [each for each in mechanism.constraints if isinstance(each, JointRelation)]
+    of_relations = sum(depth[mechanism.joint(joint).child] for each in relations for joint, _ in each.terms)
     unrolled = sum(cost * count for cost, count in zip(UNROLLED, total, strict=True))
     many = len(mechanism.contacts) if len(mechanism.contacts) > FEW else 0
     return (
-        unrolled + PER_STEP_OF_ROW[0] * of_rows + PER_CONTACT[0] * many,
-        PER_LINK * total[0] + PER_STEP_OF_ROW[1] * of_rows + PER_CONTACT[1] * many,
+        unrolled + PER_STEP_OF_ROW[0] * of_rows + PER_STEP_OF_RELATION[0] * of_relations + PER_CONTACT[0] * many,
+        PER_LINK * total[0]
+        + PER_STEP_OF_ROW[1] * of_rows
+        + PER_STEP_OF_RELATION[1] * of_relations
+        + PER_CONTACT[1] * many,
     )
 
 
 def is_rolled(mechanism: Mechanism, forced: bool | None = None) -> bool:
-    """Whether the kernels of a mechanism are rolled: by default if they are faster and the mechanism can be rolled.
+    """Whether the kernels of a mechanism are rolled: by default if they are faster, or if unrolled ones would have more
+    than MOST_UNROLLED operations, and the mechanism can be rolled.
 
     forced  the user's choice; None for the default
     Raises InvalidRequest if the user chose rolled kernels for a mechanism that cannot have them.
@@ -109,4 +117,5 @@ def choice_text(mechanism: Mechanism) -> str:
         else ("straight-line code", "loops over links")
     )
     mine, others = (rolled, unrolled) if is_rolled(mechanism) else (unrolled, rolled)
-    return f"{which}, about {mine:,} operations for the accelerations; {other} would take {others:,}"
+    why = f", more than the {MOST_UNROLLED:,} that compile in some ten seconds" if unrolled > MOST_UNROLLED else ""
+    return f"{which}, about {mine:,} operations for the accelerations; {other} would take {others:,}{why}"

@@ -13,12 +13,13 @@ import pytest
 
 from armswing import build
 from sim_core import Simulation, forward_dynamics, inverse_dynamics
+from sim_core.derivation.equations import derive
 from sim_core.derivation.rolled.constraints.elimination import Elimination, _filled, _in_rounds, _least_fill
 from sim_core.derivation.rolled.kernels import derive_rolled
 from sim_core.derivation.start import checked_rows, violated_at_start
 from sim_core.errors import DescriptionWarning, InvalidMechanism
 from sim_core.kernels.bound import BoundKernel
-from sim_core.kernels.choice import costly_rows
+from sim_core.kernels.choice import MOST_UNROLLED, choice_text, costly_rows, is_rolled, operations
 from sim_core.kernels.machine_code import native
 from sim_core.kernels.rolled import RolledKernel, module_of_rolled
 from sim_core.mechanism import (
@@ -424,3 +425,31 @@ def test_a_factor_of_blocks_solves_a_sparse_system(most_fused: int, monkeypatch:
     assert differs(x, expected) < AGREEMENT
     assert np.linalg.slogdet(A)[1] == pytest.approx(-np.log(pivots).sum(), rel=1e-12)
     assert sorted(made.rows) == list(range(len(A)))
+
+
+def test_a_robot_whose_joints_follow_others_is_rolled_when_straight_line_code_compiles_too_long() -> None:
+    free = tree(80, branches=2)
+    followers = tuple(
+        JointRelation(name=f"follower_{k}", terms=((f"joint_{k}", 1.0), (f"joint_{k + 1}", -1.0)))
+        for k in range(40, 78)
+    )
+    related = dataclasses.replace(free, constraints=followers)
+    few = dataclasses.replace(free, constraints=followers[:2])
+    assert [is_rolled(each) for each in (free, few, related)] == [False, False, True]
+    assert operations(few)[0] < MOST_UNROLLED < operations(related)[0] < 0.47 * operations(related)[1]
+    text = choice_text(related)
+    assert text.startswith("loops over links")
+    assert text.endswith("more than the 30,000 that compile in some ten seconds")
+    assert "ten seconds" not in choice_text(few)
+
+
+def test_the_estimated_operations_of_joint_relations_are_those_of_the_kernels() -> None:
+    free = tree(24, branches=2)
+    followers = tuple(
+        JointRelation(name=f"follower_{k}", terms=((f"joint_{k}", 1.0), (f"joint_{k + 1}", -1.0)))
+        for k in range(11, 23)
+    )
+    related = dataclasses.replace(free, constraints=followers, open_start=True)
+    sizes = [derive(each).functions["default.acceleration"].n_instructions() for each in (free, related)]
+    estimates = [operations(each)[0] for each in (free, related)]
+    assert estimates[1] - estimates[0] == pytest.approx(sizes[1] - sizes[0], rel=0.5)
