@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
+import resource
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ DEFINITIONS = {  # those that pinocchio's own build files give to whoever uses i
     "BOOST_FUSION_INVOKE_MAX_ARITY": "12",
 }
 
+MOST_BUILD_S = 120  # processor time, s
 Timed = Callable[[int], float]  # one turn of so many calls: microseconds of this thread's processor time per call
 
 
@@ -62,6 +64,28 @@ class Pinocchio:
         """Velocities, accelerations or efforts of theirs in our order."""
         return np.asarray(values)[[joint.idx_v for joint in self.joints]]
 
+    def efforts(self, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """Inverse dynamics in our order."""
+        return self.ours(self.pin.rnea(self.model, self.data, *self.state(q, v, a)))
+
+    def timed_rnea(self, rows: np.ndarray) -> Timed:
+        """Turns of rnea from Python, less as many calls with a model without joints."""
+        empty, nothing = self.pin.Model(), np.zeros(0)
+        ways = (
+            [partial(self.pin.rnea, empty, empty.createData(), nothing, nothing, nothing)],
+            [partial(self.pin.rnea, self.model, self.data, *self.state(*row)) for row in rows],
+        )
+
+        def turn(calls: int) -> float:
+            begins = [time.thread_time_ns()]
+            for way in ways:
+                for k in range(calls):
+                    way[k % len(way)]()
+                begins.append(time.thread_time_ns())
+            return (begins[2] - 2 * begins[1] + begins[0]) / calls * 1e-3
+
+        return turn
+
     def description(self) -> str:
         """The model as the C++ program reads it."""
         joints = range(1, self.model.njoints)
@@ -82,6 +106,8 @@ class Pinocchio:
 
 class NativePinocchio:
     """pinocchio from C++: a program that measures when it is asked to."""
+
+    _failure = ""  # of this process's only attempt to build it
 
     def __init__(self, pinocchio: Pinocchio, rows: np.ndarray) -> None:
         self._peer, self._rows = pinocchio, rows
@@ -130,15 +156,24 @@ class NativePinocchio:
         facts = [SOURCE.read_text(), compiler, *words, self._peer.pin.__version__, machine_key()]
         program = cache_folder() / "benchmarks" / hashlib.sha256("|".join(facts).encode()).hexdigest()[:32]
         if not program.exists():
+            if self._failure:
+                raise NotMeasuredError(self._failure)
             print("building pinocchio's C++ program, once: a minute or two", flush=True)
             program.parent.mkdir(parents=True, exist_ok=True)
             unfinished = program.with_suffix(".unfinished")
             done = subprocess.run(
-                [compiler, *words, str(SOURCE), "-o", str(unfinished)], capture_output=True, text=True, check=False
+                [compiler, *words, str(SOURCE), "-o", str(unfinished)],
+                capture_output=True,
+                text=True,
+                check=False,
+                preexec_fn=partial(resource.setrlimit, resource.RLIMIT_CPU, (MOST_BUILD_S, MOST_BUILD_S)),
             )
             if done.returncode != 0:
                 first = next((line for line in done.stderr.splitlines() if "error" in line), "no message")
-                raise NotMeasuredError(f"pinocchio's C++ not measured: it does not build: {first}")
+                NativePinocchio._failure = (
+                    f"pinocchio's C++ not measured: it does not build in {MOST_BUILD_S} s of processor time: {first}"
+                )
+                raise NotMeasuredError(self._failure)
             unfinished.rename(program)
         return program
 
