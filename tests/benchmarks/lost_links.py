@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bars import at_most
+from bars import at_most, json_file
 
 from armswing.environments import ROTARY_PENDULUM, VectorEnvironment
 from nodes.framework.client import Client
@@ -207,4 +207,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[sys.argv.index("--json") + 1] if "--json" in sys.argv else None)
+    main(json_file(__doc__))

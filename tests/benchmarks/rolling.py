@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bars import at_most
+from bars import at_most, json_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from robots.registry import build
@@ -53,4 +53,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[sys.argv.index("--json") + 1] if "--json" in sys.argv else None)
+    main(json_file(__doc__))

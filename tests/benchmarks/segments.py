@@ -1,6 +1,6 @@
 """The gibbon on a cable of rigid segments: the figures of docs/guides/segments.md.
 
-    python tests/benchmarks/segments.py [segments.json]
+    python tests/benchmarks/segments.py [--json FILE]
 
 Pinned to one core; times are those of the processor. The cable is compared with the beam of modes, its frequencies also
 with those in closed form of a pinned beam under tension.
@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bars import at_most
+from bars import at_most, json_file
 from scipy.linalg import eigh, null_space
 
 from robots.gibbon.chain import Chain
@@ -171,4 +170,4 @@ def main(json_path: str | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None)
+    main(json_file(__doc__))

@@ -25,7 +25,7 @@ from nodes.framework.simulation.compose import compose
 
 LOCKSTEP = Path(__file__).parents[3] / "launch/rotary_pendulum_lockstep.toml"
 ARMSWING = (sys.executable, "-P", "-m", "nodes.cli")
-PROCESSOR_S, MEMORY_MB = 2.0, 300.0  # more than the start-up takes
+PROCESSOR_S, MEMORY_MB = 4.0, 300.0  # more than the start-up takes
 SHEET = '[sim]\nrobot = "rotary_pendulum"\nmode = "lockstep"\n'
 POINTS = '[[nodes]]\nname = "t"\nrun = "nodes/trajectory.py:Trajectory"\nparams = {{ kind = "quintic", file = "{}" }}\n'
 MESH = (

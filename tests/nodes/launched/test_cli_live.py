@@ -134,7 +134,7 @@ def test_a_snapshot_is_restored_from_its_file(ask: Any, tmp_path: Path, capsys: 
 
 
 def test_parameters_are_listed_read_and_changed(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask("param", "list", "damper").keys() == {"damping", "joint", "mode", "fails_at"}
+    assert ask("param", "list", "damper").keys() == {"damping", "joint", "mode", "fails_at", "not_finite_at"}
     everyone = ask("param", "list")
     assert everyone["damper"] == ask("param", "list", "damper")
     assert run(["param", "list"]) == 0
