@@ -290,11 +290,12 @@ class Mechanism(Frozen):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        states = self.first_order_states if isinstance(self.joints, tuple) else ()
+        has_parts = all(isinstance(each, tuple) for each in (self.joints, self.contacts, self.forces))
+        states = self.first_order_states if has_parts else ()  # `validate` refuses others
         if states and len(self.initial_v) == len(self.initial_q) == self.coordinate_count - len(states):
             object.__setattr__(self, "initial_q", (*self.initial_q, *[0.0 for _ in states]))
             object.__setattr__(self, "initial_v", (*self.initial_v, *[state.start for state in states]))
-        if isinstance(self.actuators, tuple) and isinstance(self.joints, tuple):  # `validate` refuses others
+        if isinstance(self.actuators, tuple) and isinstance(self.joints, tuple):
             along = {each.name for each in self.joints if isinstance(each, Joint) and each.kind == "prismatic"}
             actuators = (_with_unit(each, along) for each in self.actuators)
             object.__setattr__(self, "actuators", tuple(actuators))

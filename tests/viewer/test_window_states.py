@@ -18,6 +18,7 @@ from pyqtgraph.Qt import QtWidgets, sip
 from tests.viewer.conftest import KEPT, swinging
 from tests.viewer.window_driving import hear, live, opened_window
 from viewer import app, palette
+from viewer.data import follower
 from viewer.data.series import CAPACITY, Table
 from viewer.data.signals import from_recording
 from viewer.layout import Curve, load_layout
@@ -203,7 +204,7 @@ def test_a_server_that_goes_is_reported_and_the_next_one_is_shown(
     assert window.page.empty.text() == "waiting ..."
     hear(window, feed, *said_in_space[:100], ("status", Status(node="sim", state="running")))
     assert window.page.subtitle.text() == "live: sim running"
-    monkeypatch.setattr(live_run, "SILENT_S", -1.0)
+    monkeypatch.setattr(follower, "SILENT_S", -1.0)
     hear(window, feed)
     assert "the launch has ended; waiting for the next" in window.page.subtitle.text()
     assert window.page.clock.text() != ""  # what was shown stays

@@ -8,7 +8,7 @@ import time
 import msgspec
 from pyqtgraph.Qt import QtCore
 
-from viewer.data.follower import SILENT_S, LaunchFollower
+from viewer.data.follower import LaunchFollower
 from viewer.data.live import LiveFeed
 from viewer.data.signals import diverged_text
 from viewer.qt import theme
@@ -129,13 +129,12 @@ class LiveRun(QtCore.QObject):
             window.page.empty.setText(PAUSED if paused else self._feed.waiting)
         if self._follower.received_at is None:
             return
-        silence = self._follower.silence_s
         how = f": sim {self.simulation_state}" if self.simulation_state else ""
         if self.is_stopped:
             alarm = f"<span style='color:{theme.ALARM};font-weight:bold'>EMERGENCY STOP</span>"
             how = f": {alarm} until it is released; sim {self.simulation_state}{self._reasons()}"
-        if silence > SILENT_S:
-            how = f": no message for {silence:.0f} s, the launch has ended; waiting for the next ..."
+        if not self.is_receiving:
+            how = f": no message for {self._follower.silence_s:.0f} s, the launch has ended; waiting for the next ..."
         how += diverged_text(window.signals)
         live, *overlaid = window.subtitles
         window.page.show_subtitle("; ".join([live + how, *overlaid]))

@@ -128,8 +128,12 @@ class Ground:
 
     def nodes_of(self, process: subprocess.Popen[str]) -> list[psutil.Process]:
         """The processes of a launch's nodes and of its viewer."""
-        children = psutil.Process(process.pid).children(recursive=True)
-        return [child for child in children if child.name() != "armswing: fork server"]
+        nodes = []
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # ended meanwhile
+                if child.name() != "armswing: fork server":
+                    nodes.append(child)
+        return nodes
 
     def wait_until_running(self, process: subprocess.Popen[str], count: int) -> list[psutil.Process]:
         """The processes of a launch's nodes and viewer once there are `count` of them and the simulation moves."""
