@@ -105,10 +105,12 @@ def consistent_start(
     q results from Gauss-Newton steps dq with the least dq' M dq, so that heavy bodies move least. A step is halved
     until it reduces the constraint violation. v is the velocity nearest to the given one in the same metric.
 
-    Raises InvalidRequest with the names of constraints that remain violated.
+    Raises InvalidRequest with the names of constraints that remain violated, InvalidMechanism if a contact point is
+    beyond its beam.
     """
     q, v = np.array(q, dtype=float), np.array(v, dtype=float)
     p = system.default_parameters() if p is None else p
+    _check_contacts(system, q, p)
     mechanism, rows = system.mechanism, system.constraint_modes[0]
     enough = ROUNDING * 1e-3 * max(1.0, mechanism.characteristic_length)
     phi = system.residual(0.0, q, v, p)[0]

@@ -70,6 +70,8 @@ def sampled_states(
         here = q
         for _ in range(each):
             J = rows(here)[1] * scale
+            if not np.isfinite(J).all():  # a start that the simulation refuses
+                return found
             move = sign * np.abs(random.normal(size=q.size)) + 0.3 * random.normal(size=q.size)
             move -= np.linalg.pinv(J, rcond=1e-8) @ (J @ move)
             largest = np.abs(move).max(initial=0.0)

@@ -17,7 +17,7 @@ from typing import Literal
 
 from nodes.framework.launching.logs import Log
 
-READY_DEADLINE_S = 60.0  # longest time without output before ready: a cold start compiles, and prints so
+READY_DEADLINE_S = 60.0  # longest time without output of those not ready: a cold start compiles, and prints so
 # A stop takes at most 5 s: POLITE_S from the reply to the request, then TERMINATE_S after SIGTERM, then KILL_S. Time in
 # which a process waited for a core does not count: on a loaded computer a stop may take LONGEST_STOP_S.
 POLITE_S = 2.0
@@ -208,9 +208,14 @@ class Supervisor:
         elif child.state == "starting":
             if self.is_ready(program.name, child.pid):
                 child.state, child.was_ready = "running", True
-            elif now - max(child.started_at, child.last_output_at) > self.ready_deadline_s:
+            elif now - max(child.started_at, self._last_output_of_starting) > self.ready_deadline_s:
                 return self._failure(child, 1, f"not ready within {self.ready_deadline_s:g} s")
         return None
+
+    @property
+    def _last_output_of_starting(self) -> float:
+        """Time of the latest line of a child that is not ready yet: a recorder waits for a simulation that compiles."""
+        return max(each.last_output_at for each in self.children.values() if each.state == "starting")
 
     def new_lines(self) -> list[tuple[str, str]]:
         """(name, line) of the children's output since the last call."""

@@ -150,7 +150,7 @@ def _examined(mechanism: Any, yes: bool) -> _Start:
             near = consistent_start(system, q, v)
             consistent = {"q": near[0].tolist(), "v": near[1].tolist()}
         except InvalidRequest as error:
-            refused = refused and f"{refused}; {error}"
+            refused = refused and (refused if str(error) in refused else f"{refused}; {error}")
     return _Start([str(each.message) for each in caught], refused, consistent)
 
 

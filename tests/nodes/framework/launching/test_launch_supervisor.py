@@ -219,6 +219,19 @@ def test_the_deadline_counts_from_the_last_line_of_a_child_that_says_what_takes_
     assert failure.reason == f"not ready within {bench.supervisor.ready_deadline_s:g} s"
 
 
+def test_a_child_that_waits_for_another_has_time_while_the_other_says_that_it_compiles(bench: Bench) -> None:
+    waits = Program("recorder", [sys.executable, "-c", "import time; time.sleep(600)"])
+    compiles = Program("sim", [sys.executable, "-c", "import time; print('compiling', flush=True); time.sleep(600)"])
+    bench.supervisor.start([waits, compiles])
+    heard: list[tuple[str, str]] = []
+    assert bench.poll_until(lambda: heard.extend(bench.supervisor.new_lines()) or heard) is None
+    for child in bench.supervisor.children.values():
+        child.started_at -= 1000.0
+    assert bench.supervisor.poll() is None
+    bench.supervisor.children["sim"].last_output_at -= 1000.0
+    assert bench.supervisor.poll() is not None
+
+
 def test_on_failure_restarts_until_the_allowance_is_spent(bench: Bench) -> None:
     # Lives long enough to be seen ready: one that fails before that is not restarted.
     code = READY + "time.sleep(0.3); print('dying'); raise SystemExit(3)"

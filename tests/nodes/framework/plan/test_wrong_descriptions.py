@@ -592,6 +592,17 @@ def test_the_descriptions_are_right_before_they_are_broken(case: str) -> None:
     assert (outcome.refused, outcome.said) == ("", ())
 
 
+def test_a_contact_that_starts_before_its_beam_is_refused_in_one_line() -> None:
+    mechanism = strung()
+    beams = (dataclasses.replace(mechanism.beams[0], axis=(-1.0, 0.0, 0.0)),)
+    assert "it must start between the beam's ends" in attempted(dataclasses.replace(mechanism, beams=beams)).refused
+
+
+@pytest.mark.parametrize("parts", ["joints", "contacts", "forces"])
+def test_a_description_without_a_tuple_of_its_parts_is_refused_in_one_line(parts: str) -> None:
+    assert f"{parts} is None; it must be a tuple" in attempted(dataclasses.replace(swinger(), **{parts: None})).refused
+
+
 def examine(count: int, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     @settings(
         max_examples=count,
