@@ -31,7 +31,6 @@ from sim_core.kernels.machine_code import native
 
 MOST_THREADS = 1024
 OUTPUT_INPUTS = ("q", "v", "u", "p")  # after the time
-TOLD = ("u", "command")  # rows of the block that inputs of a step set
 STEPS_TOGETHER = 100_000  # steps of a group in one call of `follow`, after which a program can be interrupted
 Array = np.ndarray
 
@@ -81,9 +80,11 @@ class LaneStates:
         groups = -(-self.n // lanes)
         self._block = np.zeros((groups, layout.rows, lanes))
         self._views = {name: self._block[:, layout.place(name)] for name in layout.sizes}
+        self._told = self._block[:, layout.place("u").start : layout.place("command").stop]
         self._views["gains"][:] = gains[:, None]
         self._clip = requests.input_limits(self.servos)
-        self._commanded = [servo.actuator for servo in self.servos]
+        commanded = [servo.actuator for servo in self.servos]
+        self._columns: Any = [*range(system.n_u), *commanded] if commanded else slice(None)  # of inputs, for `_told`
         self._inputs = np.zeros((groups * lanes, system.n_u))  # those of lanes beyond n stay 0
         self._shares = self._divided(min(int(threads), groups, MOST_THREADS))
         self._pool = ThreadPoolExecutor(len(self._shares)) if len(self._shares) > 1 else None
@@ -218,32 +219,25 @@ class LaneStates:
         padded = np.zeros((groups * self.lanes, *inputs.shape[1:]))
         padded[: self.n] = inputs
         rows = padded.reshape(groups, self.lanes, *inputs.shape[1:]).transpose(2, 0, 3, 1)
-        given = np.concatenate([rows, rows[:, :, self._commanded]], axis=2)
-        self._hold(rows[0])
-        quaternions = layout.quaternions
-        kept = [slice(1, 1 + 2 * n_q), layout.place("p") if quaternions else slice(0, 0)]
-        states = np.empty((steps // every + 1, groups, sum(part.stop - part.start for part in kept), self.lanes))
+        given = np.ascontiguousarray(rows[:, :, self._columns])
+        self._told[:] = given[0]
+        quaternions, begin = layout.quaternions, layout.place("q").start
+        size = (layout.place("p").stop if quaternions else layout.place("v").stop) - begin
+        states = np.empty((steps // every + 1, groups, size, self.lanes))
         row = self._block.strides[1]
-        parts = [(part.start * row, (part.stop - part.start) * row) for part in kept]
+        kept = begin * row, size * row
         changes = len(given) > 1
-        places = [(part.start * row, (part.stop - part.start) * row * changes) for part in map(layout.place, TOLD)]
+        told = layout.place("u").start * row, given.shape[2] * row * changes
         call, loop = state_loop.follow(), self._loop.library.addresses[SYMBOL]
-        block = loop, self._block.ctypes.data, groups, self._block.strides[0], self.step_s
+        block = loop, self._block, groups, self._block.strides[0], self.step_s
         together = every * max(1, STEPS_TOGETHER // (every * groups))
-        for begin in range(0, max(steps, 1), together):
-            until = min(begin + together, steps)
-            into, told = states[begin // every :].ctypes.data, given[begin * changes :].ctypes.data
-            call(*block, int(until - begin), int(every), into, *parts[0], *parts[1], told, *places[0], *places[1])
+        for first in range(0, max(steps, 1), together):
+            count = int(min(together, steps - first))
+            call(*block, count, int(every), states[first // every :], *kept, given[first * changes :], *told)
         found = states.transpose(1, 3, 0, 2).reshape(groups * self.lanes, len(states), -1)[: self.n]
         turned = found[..., [2 * n_q + index for index in quaternions]]
         orientations = turned.reshape(self.n, len(states), len(quaternions) // 4, 4)
         return found[..., :n_q], found[..., n_q : 2 * n_q], orientations
-
-    def _hold(self, rows: Array) -> None:
-        """Set the inputs to rows (groups, n_u, lanes), which are within their limits."""
-        self._views["u"][:] = rows
-        if self._commanded:
-            self._views["command"][:] = rows[:, self._commanded]
 
     def set_inputs(self, u: Any) -> None:
         """Set the actuator efforts or servo commands (n, n_u), clipped to their limits."""
@@ -252,7 +246,7 @@ class LaneStates:
             self._requests.rows("u", u, self.n, self.system.n_u)  # raises
         np.clip(values, *self._clip, out=self._inputs[: self.n])
         rows = self._inputs.reshape(len(self._block), self.lanes, -1).transpose(0, 2, 1)
-        self._hold(rows)
+        self._told[:] = rows[:, self._columns]
 
     def outputs(self) -> Array:
         """Outputs and sensor readings (n, number of outputs) at the current states, as `system.output_names` names

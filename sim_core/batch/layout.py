@@ -25,7 +25,8 @@ class Layout:
     """Names of the rows of a block in their order, and how many rows have each name.
 
     A block is the array (groups, rows, lanes) of a loop that integrates many systems at once: entry [i, j, k] is number
-    j of the system in lane k of group i. The names are:
+    j of the system in lane k of group i. u and command are adjacent, and so are q, v and p unless `ranged`, because
+    `state_loop` copies each of these as one part. The names are:
 
     taken            unless `ranged`, the number of steps that the system has taken: its time is taken * step_s
     q, v             current state; at the end of the run, the last state
@@ -35,9 +36,10 @@ class Layout:
                      rotations from `reference`, and four further values per joint follow: the squared sines of half the
                      angle of the rotation, and of half the angles by which the rotation tilts the axes x, y, z
     before, slope    values at the previous step of the quantities of `low`, and time derivatives of these values
-    u, p, gains      inputs: actuator inputs, parameters, and gains of the stabilizer; `gains` has no rows without a
-                     stabilizer. Only the quaternions in p change
-    target, command  for each servo, its target at the previous step and its constant command
+    p, gains         parameters, and gains of the stabilizer; `gains` has no rows without a stabilizer. Only the
+                     quaternions in p change
+    target           target of each servo at the previous step
+    u, command       actuator inputs, and the constant command to each servo
     reference        if `relative`, a constant unit quaternion for each spherical and free joint
     """
 
@@ -69,9 +71,8 @@ class Layout:
         state = {"q": n, "v": n} if self.ranged else {"taken": 1, "q": n, "v": n}
         if self.ranged:
             state |= {"low": ranged, "high": ranged, "before": ranged, "slope": ranged}
-        inputs = {"u": self.n_u, "p": self.n_p, "gains": self.n_gains}
-        servos = {"target": self.n_servos, "command": self.n_servos}
-        return state | inputs | servos | ({"reference": len(self.quaternions)} if self.relative else {})
+        given = {"p": self.n_p, "gains": self.n_gains, "target": self.n_servos, "u": self.n_u, "command": self.n_servos}
+        return state | given | ({"reference": len(self.quaternions)} if self.relative else {})
 
     @property
     def rows(self) -> int:

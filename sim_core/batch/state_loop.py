@@ -8,64 +8,65 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from sim_core.kernels.machine_code import native
 
 SYMBOL = "follow"
-# Offsets and sizes are in bytes. A state has two parts of a group's block, inputs go into two parts of it.
+# Offsets and sizes are in bytes. A state is one part of a group's block, the inputs of a step go into another.
 IR = """
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-define void @follow(ptr %loop, ptr %block, i64 %groups, i64 %stride, double %h, i64 %steps, i64 %every,
-                    ptr %states, i64 %from_0, i64 %size_0, i64 %from_1, i64 %size_1,
-                    ptr %inputs, i64 %to_0, i64 %given_0, i64 %to_1, i64 %given_1) nounwind {
+define internal void @copy(ptr %to, i64 %to_stride, ptr %from, i64 %from_stride, i64 %size, i64 %groups) nounwind {
 entry:
+  br label %group
+group:
+  %g = phi i64 [0, %entry], [%g_next, %group]
+  %to_group = phi ptr [%to, %entry], [%to_next, %group]
+  %from_group = phi ptr [%from, %entry], [%from_next, %group]
+  call void @llvm.memcpy.p0.p0.i64(ptr %to_group, ptr %from_group, i64 %size, i1 false)
+  %to_next = getelementptr i8, ptr %to_group, i64 %to_stride
+  %from_next = getelementptr i8, ptr %from_group, i64 %from_stride
+  %g_next = add i64 %g, 1
+  %g_left = icmp slt i64 %g_next, %groups
+  br i1 %g_left, label %group, label %done
+done:
+  ret void
+}
+
+define void @follow(ptr %loop, ptr %block, i64 %groups, i64 %stride, double %h, i64 %steps, i64 %every,
+                    ptr %states, i64 %from, i64 %kept, ptr %inputs, i64 %to, i64 %given) nounwind {
+entry:
+  %state_part = getelementptr i8, ptr %block, i64 %from
+  %input_part = getelementptr i8, ptr %block, i64 %to
+  %state_size = mul i64 %kept, %groups
+  %input_size = mul i64 %given, %groups
+  %changes = icmp sgt i64 %given, 0
   br label %head
 head:
   %step = phi i64 [0, %entry], [%step_next, %move]
   %state = phi ptr [%states, %entry], [%state_next, %move]
-  %input = phi ptr [%inputs, %entry], [%input_next, %move]
   %rest = urem i64 %step, %every
   %is_kept = icmp eq i64 %rest, 0
-  br i1 %is_kept, label %keep, label %kept
+  br i1 %is_kept, label %keep, label %check
 keep:
-  %k = phi i64 [0, %head], [%k_next, %keep]
-  %kept_at = phi ptr [%state, %head], [%kept_next, %keep]
-  %k_bytes = mul i64 %k, %stride
-  %k_group = getelementptr i8, ptr %block, i64 %k_bytes
-  %part_0 = getelementptr i8, ptr %k_group, i64 %from_0
-  call void @llvm.memcpy.p0.p0.i64(ptr %kept_at, ptr %part_0, i64 %size_0, i1 false)
-  %kept_1 = getelementptr i8, ptr %kept_at, i64 %size_0
-  %part_1 = getelementptr i8, ptr %k_group, i64 %from_1
-  call void @llvm.memcpy.p0.p0.i64(ptr %kept_1, ptr %part_1, i64 %size_1, i1 false)
-  %kept_next = getelementptr i8, ptr %kept_1, i64 %size_1
-  %k_next = add i64 %k, 1
-  %k_left = icmp slt i64 %k_next, %groups
-  br i1 %k_left, label %keep, label %kept
-kept:
-  %state_next = phi ptr [%state, %head], [%kept_next, %keep]
+  call void @copy(ptr %state, i64 %kept, ptr %state_part, i64 %stride, i64 %kept, i64 %groups)
+  %after = getelementptr i8, ptr %state, i64 %state_size
+  br label %check
+check:
+  %state_next = phi ptr [%state, %head], [%after, %keep]
   %is_left = icmp slt i64 %step, %steps
-  br i1 %is_left, label %inputs_of_step, label %done
-inputs_of_step:
-  %given = add i64 %given_0, %given_1
-  %changes = icmp sgt i64 %given, 0
+  br i1 %is_left, label %begin, label %done
+begin:
   br i1 %changes, label %give, label %move
 give:
-  %g = phi i64 [0, %inputs_of_step], [%g_next, %give]
-  %given_at = phi ptr [%input, %inputs_of_step], [%given_next, %give]
-  %g_bytes = mul i64 %g, %stride
-  %g_group = getelementptr i8, ptr %block, i64 %g_bytes
-  %into_0 = getelementptr i8, ptr %g_group, i64 %to_0
-  call void @llvm.memcpy.p0.p0.i64(ptr %into_0, ptr %given_at, i64 %given_0, i1 false)
-  %given_at_1 = getelementptr i8, ptr %given_at, i64 %given_0
-  %into_1 = getelementptr i8, ptr %g_group, i64 %to_1
-  call void @llvm.memcpy.p0.p0.i64(ptr %into_1, ptr %given_at_1, i64 %given_1, i1 false)
-  %given_next = getelementptr i8, ptr %given_at_1, i64 %given_1
-  %g_next = add i64 %g, 1
-  %g_left = icmp slt i64 %g_next, %groups
-  br i1 %g_left, label %give, label %move
+  %offset = mul i64 %step, %input_size
+  %input = getelementptr i8, ptr %inputs, i64 %offset
+  call void @copy(ptr %input_part, i64 %stride, ptr %input, i64 %given, i64 %given, i64 %groups)
+  br label %move
 move:
-  %input_next = phi ptr [%input, %inputs_of_step], [%given_next, %give]
   call void %loop(ptr %block, i64 %groups, i64 0, i64 1, i64 1, double %h)
   %step_next = add i64 %step, 1
   br label %head
@@ -83,9 +84,13 @@ def _library() -> native.Library:
 
 
 def follow() -> Callable[..., None]:
-    """The function, with the arguments in IR; it releases the GIL while it runs."""
+    """The function, with the arguments in IR; it releases the GIL while it runs.
+
+    Raises ctypes.ArgumentError unless `block`, `states` and `inputs` are C-contiguous float64 arrays.
+    """
     address, integer = ctypes.c_void_p, ctypes.c_int64
-    block = (address, address, integer, integer, ctypes.c_double, integer, integer)
-    kind = ctypes.CFUNCTYPE(None, *block, *[address, *[integer] * 4] * 2)
+    array: Any = np.ctypeslib.ndpointer(np.float64, flags="C_CONTIGUOUS")
+    block = (address, array, integer, integer, ctypes.c_double, integer, integer)
+    kind = ctypes.CFUNCTYPE(None, *block, *[array, integer, integer] * 2)
     call: Callable[..., None] = kind(_library().addresses[SYMBOL])
     return call

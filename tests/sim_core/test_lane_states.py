@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from armswing import Simulation, build
 from sim_core import System, assemble
-from sim_core.batch import LaneStates
+from sim_core.batch import LaneStates, state_loop
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import Crossing, Servo, Tunable
 
@@ -79,6 +80,13 @@ def test_the_states_of_a_rollout_are_those_of_single_steps(pendulum: System, mon
                 np.testing.assert_array_equal(found.v[:, step // 3], states.v)
         states.step(u[:, step])
     assert whole.q.shape == (5, 17, 2)
+
+
+def test_the_compiled_loop_refuses_arrays_whose_numbers_are_not_in_order() -> None:
+    ordered, turned = np.zeros((3, 2)), np.zeros((2, 3)).T
+    for states, inputs in ((turned, ordered), (ordered, turned), (ordered, np.zeros((3, 2), dtype=np.float32))):
+        with pytest.raises(ctypes.ArgumentError):
+            state_loop.follow()(0, ordered, 1, 8, STEP_S, 0, 1, states, 0, 8, inputs, 0, 0)
 
 
 def test_a_reset_starts_only_the_systems_of_its_mask(pendulum: System) -> None:

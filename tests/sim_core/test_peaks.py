@@ -337,7 +337,7 @@ def servoed() -> System:
 
 @pytest.mark.parametrize("mode", ["position", "velocity"])
 def test_servos_work_in_the_lanes_as_in_a_simulation(mode: str, servoed: System) -> None:
-    mechanism, batch, steps = servoed.mechanism, servoed.batch(8), 60
+    mechanism, batch, steps = servoed.mechanism, servoed.batch(2), 60
     name = mechanism.actuators[0].name
     q, v = starts(servoed, 3, 0.3)
     commands = np.array([[[0.4]] * steps, [[-5.0]] * steps, [[0.1]] * steps])
