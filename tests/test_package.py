@@ -178,6 +178,7 @@ def test_the_client_library_in_c_is_written(installed: Installed) -> None:
     assert (installed.folder / "client/armswing_client.h").is_file()
 
 
+@pytest.mark.soak  # a minute, and tests/nodes/research/studies reproduce the papers
 def test_a_paper_is_reproduced(installed: Installed) -> None:
     installed.run("armswing", "reproduce", "schiehlen", "--quick")
     assert (installed.folder / "schiehlen/index.html").stat().st_size > 10_000

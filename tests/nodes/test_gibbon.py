@@ -86,7 +86,7 @@ def test_the_cable_of_segments_gives_the_same_bytes_again_and_its_energy_balance
     assert ends[0] == ends[1]
 
 
-@pytest.mark.parametrize("trunk", ["passive", "actuated"])
+@pytest.mark.parametrize("trunk", [pytest.param("passive", marks=pytest.mark.soak), "actuated"])
 def test_eight_hand_overs_in_a_row_of_three_links_along_bars(trunk: str) -> None:
     sets = "sim.parameters.links=3", f"sim.parameters.trunk={trunk}"
     controller, _, outputs = run("gibbon_bars", 10.0, *sets)
@@ -97,6 +97,7 @@ def test_eight_hand_overs_in_a_row_of_three_links_along_bars(trunk: str) -> None
     assert controller["peak_elbow_error_rad"] < 0.02
 
 
+@pytest.mark.soak
 def test_eight_hand_overs_in_a_row_of_three_links_along_a_cable_that_is_not_as_believed() -> None:
     trunk, arms = plan_of("gibbon_trunk"), plan_of("gibbon_cable")
     assert {**arms.sim.parameters, "links": 3, "trunk": "actuated"} == trunk.sim.parameters
@@ -107,13 +108,14 @@ def test_eight_hand_overs_in_a_row_of_three_links_along_a_cable_that_is_not_as_b
     assert max(outputs["hand_a_x"], outputs["hand_b_x"]) > 5.9 + 8 * 0.8
 
 
+@pytest.mark.soak
 def test_eight_hand_overs_in_a_row_along_a_cable_that_is_damped_a_fifth_as_much_as_well() -> None:
     controller, _, _ = run("gibbon_cable", 18.0, "sim.parameters.damping_ratio=0.002")
     assert controller["hand_overs"] == 8
     assert (controller["regrips"], controller["falls"]) == (0, 0)
 
 
-@pytest.mark.parametrize("spacing", [0.3, 0.45])
+@pytest.mark.parametrize("spacing", [pytest.param(0.3, marks=pytest.mark.soak), 0.45])
 def test_on_bars_the_step_is_their_spacing(spacing: float) -> None:
     controller, _, outputs = run("gibbon_bars", 10.0, f"sim.parameters.spacing={spacing}")
     assert controller["hand_overs"] == 8

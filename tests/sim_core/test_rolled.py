@@ -324,6 +324,7 @@ def test_a_simulation_takes_the_same_steps_with_rolled_kernels(name: str) -> Non
 
 
 @needs_files
+@pytest.mark.soak
 def test_rolled_and_unrolled_kernels_of_talos_give_the_same_numbers() -> None:
     file = next(path for name, path in robot_files().items() if "talos_full_v2.urdf" in name)
     mechanism = build(str(file), **CHOICES)

@@ -84,9 +84,9 @@ def test_kernels_in_loops_give_the_rows_of_straight_line_code(
         assert ours["result"] == theirs["result"] == "passed"
         for name in figures:
             assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-9)
-    assert len({row["energy"] for row in tables["true"]}) == 2
-    alone = sweep(tmp_path / "true", "--cell", 1)
-    assert f"the same as row 1 of {tmp_path / 'true' / 'cells.csv'}" in alone.stdout, alone.stderr
+    assert len({row["energy"] for row in tables["true"]}) == len(tables["true"])
+    alone = sweep(tmp_path / "true", "--cell", 0)
+    assert f"the same as row 0 of {tmp_path / 'true' / 'cells.csv'}" in alone.stdout, alone.stderr
 
 
 def test_a_run_without_an_accepted_command_has_failed_whatever_a_node_doubts_as_in_a_launch(
