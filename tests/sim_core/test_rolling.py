@@ -28,10 +28,12 @@ from sim_core.mechanism import (
     Mechanism,
     PrescribedMotion,
     Rolling,
+    SlipOutput,
     Touching,
     Y,
     with_reactions,
 )
+from sim_core.mechanism.beams import ContactForceOutput
 from sim_core.simulation import Simulation
 from sim_core.spatial import rotation_about, rotation_from_quaternion
 from sim_core.system import assemble
@@ -302,6 +304,74 @@ def test_a_mecanum_base_drives_as_its_three_equations_say() -> None:
     simulation = advanced(mecanum(), 4.0)
     np.testing.assert_allclose(simulation.coordinates, [*expected[:3], *expected[6:]], atol=NEAR)
     assert simulation.peak_violation()[1] < 1e-9
+
+
+# -- tricycle ---------------------------------------------------------------------------------------------------------
+
+LENGTH, HALF, RIM = 0.6, 0.2, 0.1  # distance of the front wheel from the rear axle, half of the track, radius
+
+
+def tricycle() -> Mechanism:
+    """A frame that is free in space on two rear wheels and a front wheel, whose fork and rate motors prescribe."""
+    import casadi as ca
+
+    bodies = [
+        Body(name="frame", mass=8.0, inertia=(0.2, 0.4, 0.5, 0, 0, 0), center_of_mass=(0.25, 0.0, 0.1)),
+        Body(name="fork", mass=0.5, inertia=(0.004, 0.004, 0.002, 0, 0, 0)),
+    ]
+    joints = [
+        Joint(name="base", kind="free", child="frame"),
+        Joint(name="steering", parent="frame", child="fork", parent_point=(LENGTH, 0.0, 0.0)),
+    ]
+    rows: list[Touching | Rolling | PrescribedMotion] = [
+        PrescribedMotion(name="turns", joint="steering", motion=lambda t: 0.6 * (1.0 - ca.cos(1.5 * t))),
+        PrescribedMotion(name="drives", joint="front", motion=lambda t: 5.0 * (t - ca.sin(t))),
+    ]
+    outputs: list[ContactForceOutput | SlipOutput] = []
+    # the right wheel leaves the side force of the rear axle to the left one
+    for name, carrier, y, rollers in (
+        ("front", "fork", 0.0, None),
+        ("left", "frame", HALF, None),
+        ("right", "frame", -HALF, 0.0),
+    ):
+        bodies.append(Body(name=name, mass=0.4, inertia=(8e-4, 1.5e-3, 8e-4, 0, 0, 0)))
+        joints.append(Joint(name=name, parent=carrier, child=name, parent_point=(0.0, y, 0.0), axis=Y))
+        at = {"body": name, "axis": Y, "radius": RIM}
+        rows += [Touching(name=f"{name}_floor", **at), Rolling(name=f"{name}_rim", rollers=rollers, **at)]
+        outputs += [
+            ContactForceOutput(name=f"load_{name}", contact=f"{name}_floor"),
+            SlipOutput(name=f"slip_{name}", constraint=f"{name}_rim"),
+        ]
+    return Mechanism(
+        name="tricycle",
+        coordinates="joint",
+        bodies=tuple(bodies),
+        joints=tuple(joints),
+        constraints=tuple(rows),
+        outputs=tuple(outputs),
+        initial_q=(0.0, 0.0, RIM, *[0.0] * 7),
+        initial_v=(0.0,) * 10,
+    )
+
+
+def tricycle_rates(t: float, pose: np.ndarray) -> np.ndarray:
+    """Rates of x, y, yaw of the middle of the rear axle: the front wheel moves along its steered plane."""
+    steered, speed = 0.6 * (1.0 - math.cos(1.5 * t)), RIM * 5.0 * (1.0 - math.cos(t))
+    forward = speed * math.cos(steered)
+    return np.array([forward * math.cos(pose[2]), forward * math.sin(pose[2]), speed * math.sin(steered) / LENGTH])
+
+
+def test_a_tricycle_goes_where_its_steered_front_wheel_points() -> None:
+    expected = solved(tricycle_rates, [0.0] * 3, 3.0)
+    simulation = advanced(tricycle(), 3.0, 1e-3)
+    np.testing.assert_allclose(simulation.poses()[0][0], [*expected[:2], RIM], atol=NEAR)
+    assert simulation.peak_violation()[1] < 1e-9
+    values = simulation.outputs()
+    weight = G * sum(float(body.mass) for body in simulation.system.mechanism.bodies)  # type: ignore[arg-type]
+    loads = [values[f"load_{name}"] for name in ("front", "left", "right")]
+    assert sum(loads) == pytest.approx(weight, rel=1e-9)
+    assert loads[2] - loads[1] > 1.0  # a turn to the left presses on the right wheel
+    assert max(abs(value) for name, value in values.items() if name.startswith("slip")) < 1e-9
 
 
 # -- forces and bad input ---------------------------------------------------------------------------------------------
