@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from sim_core.identification.inertial_parameters import BASIS, pseudo_inertia
+from sim_core.identification.inertial_parameters import BASIS
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 MARGIN = 1e-3  # the pseudo-inertia of a result exceeds this share of the start's
-PRECISION = 1e-9  # relative decrease of the squared error at which the search ends
-SLOPE = 1e-8  # gradient of half the squared error at which the search ends
-MOST_STEPS = 300  # the usual number is about 20; a minimum at the border of the consistent set may need all
-FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-12  # relative to the diagonal of the normal equations
-LOWER = np.tril_indices(4)
-DIAGONAL = np.flatnonzero(LOWER[0] == LOWER[1])  # places of the diagonal among the entries of L
-LEAST_SHRINK = 0.3  # of a diagonal entry in one step; at 0, the slope vanishes although the minimum is elsewhere
-_DUAL = np.linalg.pinv(BASIS.reshape(10, 16).T)  # (10, 16): parameters of a pseudo-inertia
+PRECISION, SHARE = 1e-12, 1e-6  # largest error of the minimum: share of the start's, and of what consistency costs
+SHRINK = 0.1  # of the barrier's weight, from one minimum to the next
+NEAR = 0.1  # squared Newton decrement at which the minimum with a barrier is found
+MOST_STEPS = 50  # of Newton's method per barrier weight; the usual number is about five
+LEAST_STEP = 1e-10  # of a line search
 
 
 def consistent_minimum(H: Array, g: Array, start: Array, links: int, not_negative: Array) -> Array:
@@ -26,113 +22,78 @@ def consistent_minimum(H: Array, g: Array, start: Array, links: int, not_negativ
 
     x             ten inertial parameters of each of `links` links, then other unknowns
     start         x with consistent parameters, from which the search starts
-    not_negative  (n - 10 links,) whether each other unknown must not be negative
+    not_negative  (n - 10 links,) whether each other unknown must not be negative; such ones are set to 0
 
-    The pseudo-inertia of each link is MARGIN P_0 + L L', where P_0 is that of the start and L a lower triangular
-    matrix. [WensingEtAl2018]
+    The pseudo-inertia of each link is at least MARGIN times that of the start. The problem is convex: it has one
+    minimum, whatever the start, which is followed while the weight of a barrier, the logarithm of the pseudo-inertias'
+    determinants, decreases. [WensingEtAl2018], [BoydVandenberghe2004, ch. 11]
     """
-    n_pi = 10 * links
+    x = start.astype(float)
+    signed = np.concatenate([np.zeros(10 * links, dtype=bool), not_negative])
+    free = np.ones(len(x), dtype=bool)
+    while True:
+        right = g[free] - H[np.ix_(free, ~free)] @ x[~free]
+        x[free] = _followed(H[np.ix_(free, free)], right, np.where(signed, np.maximum(start, 0.0), start)[free], links)
+        driving = free & signed & (x < 0.0)
+        if not driving.any():
+            return x
+        x[driving], free = 0.0, free & ~driving
+
+
+def _followed(H: Array, g: Array, x: Array, links: int) -> Array:
+    """The minimum with consistent parameters, from the start x."""
+    from scipy.linalg import cho_factor, cho_solve  # slow to load, seldom needed
+
+    if not links:
+        return np.asarray(np.linalg.lstsq(H, g, rcond=None)[0])
+    n_pi, size = 10 * links, 4 * links
     scale = 1.0 / np.sqrt(np.where(np.diag(H) > 0.0, np.diag(H), 1.0))
     values, vectors = np.linalg.eigh(H * np.outer(scale, scale))
     kept = values > 1e-14 * values[-1]
     root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T / scale
-    right = (vectors[:, kept].T @ ((g - H @ start) * scale)) / np.sqrt(values[kept])
-    normal = root.T @ root
-    first = [pseudo_inertia(start[10 * k : 10 * k + 10]) for k in range(links)]
-    margins = np.concatenate([MARGIN * _parameters(P) for P in first]) if links else np.zeros(0)
-    factors = np.concatenate([np.zeros(0), *(np.linalg.cholesky((1.0 - MARGIN) * P)[LOWER] for P in first)])
+    right = (vectors[:, kept].T @ ((g - H @ x) * scale)) / np.sqrt(values[kept])
+    begin, normal = x, root.T @ root
+    floor = MARGIN * _pseudo(x, links)
 
-    def unknowns(u: Array) -> tuple[Array, list[Array]]:
-        lowers = [_lower(u[10 * k : 10 * k + 10]) for k in range(links)]
-        pi = margins + np.concatenate([np.zeros(0), *(_parameters(L @ L.T) for L in lowers)])
-        return np.concatenate([pi, u[n_pi:]]), lowers
-
-    def error(u: Array) -> tuple[float, Array]:
-        x, lowers = unknowns(u)
-        residual = root @ (x - start) - right
-        slope = root.T @ residual
-        for k, L in enumerate(lowers):
-            at = slice(10 * k, 10 * k + 10)
-            slope[at] = _derivative(L).T @ slope[at]
-        return float(residual @ residual), slope
-
-    def curvature(u: Array) -> Array:
-        K = normal.copy()
-        for k, L in enumerate(unknowns(u)[1]):
-            at, D = slice(10 * k, 10 * k + 10), _derivative(L)
-            K[:, at] = K[:, at] @ D
-            K[at] = D.T @ K[at]
-        return np.asarray(K)
-
-    begin = np.concatenate([factors, np.where(not_negative, np.maximum(start[n_pi:], 1e-9), start[n_pi:])])
-    low = np.concatenate([np.full(n_pi, -np.inf), np.where(not_negative, 0.0, -np.inf)])
-    diagonal = (10 * np.arange(links)[:, None] + DIAGONAL).ravel()
-    return unknowns(_least(error, curvature, begin, low, diagonal))[0]
-
-
-def _least(
-    error: Callable[[Array], tuple[float, Array]],
-    curvature: Callable[[Array], Array],
-    u: Array,
-    low: Array,
-    diagonal: Any,
-) -> Array:
-    """The u (n,) of least squared error, none below `low` (n,), by the method of Levenberg and Marquardt.
-
-    error      gives the squared error, and half its gradient
-    curvature  gives the matrix J'J of the residual's Jacobian J
-    """
-    from scipy.linalg import cho_factor, cho_solve  # slow to load, seldom needed
-
-    damping, growth = FIRST_DAMPING, 2.0
-    now, slope = error(u)
-    for _ in range(MOST_STEPS):
-        free = (u > low) | (slope < 0.0)
-        if np.abs(slope[free]).max(initial=0.0) < SLOPE:
-            break
-        K = curvature(u)[np.ix_(free, free)]
-        damped = K + damping * np.diag(np.maximum(np.diag(K), 1e-300))
+    def parts(x: Array, weight: float) -> tuple[float, Array, Any]:
+        """(squared error / 2 over the weight plus barrier, residual, pseudo-inertias above their least)."""
+        P, residual = _pseudo(x, links) - floor, root @ (x - begin) - right
         try:
-            step = cho_solve(cho_factor(damped), -slope[free])
+            lower = np.linalg.cholesky(P)
         except np.linalg.LinAlgError:
-            damping *= 10.0
-            continue
-        there = u.copy()
-        there[free] = np.maximum(u[free] + step, low[free])
-        shrunk = np.abs(there[diagonal]) < LEAST_SHRINK * np.abs(u[diagonal])
-        there[diagonal] = np.where(shrunk, LEAST_SHRINK * u[diagonal], there[diagonal])
-        then, changed = error(there)
-        moved = (there - u)[free]
-        promised = -float(moved @ (2.0 * slope[free] + K @ moved))
-        if not then < now:
-            if promised <= PRECISION * now:
+            return np.inf, residual, P
+        barrier = -2.0 * np.log(np.diagonal(lower, axis1=1, axis2=2)).sum()
+        return float(residual @ residual / (2.0 * weight) + barrier), residual, P
+
+    first = float(right @ right) / 2.0
+    weight = first / size
+    while size * weight > PRECISION * first:
+        now, residual, P = parts(x, weight)
+        for _ in range(MOST_STEPS):
+            slope, K = root.T @ residual / weight, normal / weight
+            scaled = np.linalg.solve(P[:, None], BASIS)  # P^-1 of each link times each matrix of the basis
+            slope[:n_pi] -= np.trace(scaled, axis1=2, axis2=3).ravel()
+            for k, each in enumerate(scaled):
+                K[10 * k : 10 * k + 10, 10 * k : 10 * k + 10] += np.einsum("aij,bji->ab", each, each)
+            size_of = 1.0 / np.sqrt(np.diag(K))
+            step = -size_of * cho_solve(cho_factor(K * np.outer(size_of, size_of)), size_of * slope)
+            decrement, length = -float(slope @ step), 1.0
+            if decrement < NEAR:
                 break
-            damping, growth = damping * growth, 2.0 * growth
-            continue
-        share, gained = (now - then) / promised if promised > 0.0 else 0.0, now - then
-        factor = max(1.0 / 3.0, 1.0 - (2.0 * share - 1.0) ** 3)
-        damping, growth = max(damping * factor, LEAST_DAMPING), 2.0
-        u, slope, now = there, changed, then
-        if gained <= PRECISION * now and share > 0.25:
+            while length > LEAST_STEP:
+                then, residual_then, P_then = parts(x + length * step, weight)
+                if then <= now - 0.1 * length * decrement:
+                    break
+                length /= 2.0
+            else:
+                break
+            x, now, residual, P = x + length * step, then, residual_then, P_then
+        if size * weight < SHARE * float(residual @ residual) / 2.0:
             break
-    return u
+        weight *= SHRINK
+    return x
 
 
-def _lower(entries: Array) -> Array:
-    L = np.zeros((4, 4))
-    L[LOWER] = entries
-    return L
-
-
-def _parameters(P: Array) -> Array:
-    return np.asarray(_DUAL @ P.ravel())
-
-
-def _derivative(L: Array) -> Array:
-    """Derivative (10, 10) of the parameters of L L' by the entries of L."""
-    columns = []
-    for i, j in zip(*LOWER, strict=True):
-        D = np.zeros((4, 4))
-        D[i] = L[:, j]
-        columns.append(_parameters(D + D.T))
-    return np.stack(columns, axis=1)
+def _pseudo(x: Array, links: int) -> Array:
+    """Pseudo-inertias (links, 4, 4)."""
+    return np.asarray(np.einsum("ka,aij->kij", x[: 10 * links].reshape(links, 10), BASIS))

@@ -260,6 +260,16 @@ def test_a_consistent_minimum_is_found_with_stiff_directions() -> None:
     assert (found - aim) @ H @ (found - aim) < 1e-6 * (start - aim) @ H @ (start - aim)
 
 
+def test_a_consistent_minimum_does_not_depend_on_the_start() -> None:
+    starts = [about_origin(m, [0.0, 0.0, -0.3], np.diag([0.05, 0.05, 0.01])) for m in (0.5, 2.0, 8.0)]
+    impossible = about_origin(2.5, [0.05, 0.0, -0.25], np.diag([0.2, 0.04, 0.01]))
+    A = np.random.default_rng(3).normal(size=(30, 10)) * np.logspace(0.0, 3.0, 10)
+    H = A.T @ A
+    found = [consistent_minimum(H, H @ impossible, start, 1, np.zeros(0, dtype=bool)) for start in starts]
+    errors = [float((x - impossible) @ H @ (x - impossible)) for x in found]
+    assert max(errors) < 1.01 * min(errors)
+
+
 def test_the_corrected_model_is_the_free_one_if_that_is_consistent() -> None:
     for name, score in result().scores.items():
         assert abs(score.after - score.free) < 1e-4, name
