@@ -6,7 +6,7 @@ y = [Y_b | C_j] [beta; f_j]. It is kept twice: as recorded, for predictions, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +62,10 @@ class Sums:
     yy: Array
     count: Array
 
-    def errors(self, z: Array, block: int) -> Array:
-        """Sum of squared errors (n_q,) of a block, for the unknowns z (n_q, k) of the joints' rows."""
-        predicted = np.sum((self.AA[block] @ z[:, :, None])[:, :, 0] * z, axis=1)
-        return np.asarray(self.yy[block] - 2.0 * np.sum(self.Ay[block] * z, axis=1) + predicted)
+    def errors(self, z: Array, joints: list[int]) -> Array:
+        """Sum of squared errors (n_blocks, n_j) of joints, for their unknowns z (n_blocks, n_j, k), block by block."""
+        predicted = np.sum((self.AA[:-1, joints] @ z[:, :, :, None])[:, :, :, 0] * z, axis=2)
+        return np.asarray(self.yy[:-1, joints] - 2.0 * np.sum(self.Ay[:-1, joints] * z, axis=2) + predicted)
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,11 @@ def rows_of(
     lowest = float(cutoffs_hz.min())
     moving = [[_usable(part, lowest)[:: next(thinned)] for part in recording] for recording in recordings]
     block = np.concatenate([number for each in moving for number in _blocks(each, split)])
-    scales = speed_scales(np.concatenate([motion_of(part, highest)[1] for part in parts]))
+    motions = [{cutoff: motion_of(part, float(cutoff)) for cutoff in np.unique(cutoffs_hz)} for part in parts]
+    scales = speed_scales(np.concatenate([motion[highest][1] for motion in motions]))
     found = [
-        _rows_of_part(regressor, base, part, step, cutoffs_hz, scales, pi, reference)
-        for part, step in zip(parts, steps, strict=True)
+        _rows_of_part(regressor, base, part, motion, step, cutoffs_hz, scales, pi, reference)
+        for part, motion, step in zip(parts, motions, steps, strict=True)
     ]
     raw, filtered, y, smooth, time, q, v, a = (np.concatenate(each) for each in zip(*found, strict=True))
     ripple = np.concatenate(
@@ -119,6 +120,7 @@ def _rows_of_part(
     regressor: LinearEfforts,
     base: BaseParameters,
     part: Sampled,
+    motion: Mapping[float, tuple[Array, Array, Array]],
     step: int,
     cutoffs_hz: Array,
     scales: Array,
@@ -127,8 +129,7 @@ def _rows_of_part(
 ) -> tuple[Array, ...]:
     """Raw and filtered rows, raw and filtered efforts, times, and the motion at the highest cutoff."""
     made = []
-    for cutoff in np.unique(cutoffs_hz):  # ascending: the last motion is that of the highest cutoff
-        whole = motion_of(part, float(cutoff))
+    for whole in motion.values():  # ascending: the last motion is that of the highest cutoff
         q, v, a = (x[::step] for x in whole)
         Y = regressor(q, v, a, base.columns)
         friction = friction_columns(v, a, Y @ (base.B @ pi), scales)
@@ -138,7 +139,7 @@ def _rows_of_part(
             zeros, errors = (columns[::step] for columns in found)
         made.append(np.concatenate([Y, zeros, friction, errors], axis=2))
     raw = made[-1]
-    for cutoff, each in zip(np.unique(cutoffs_hz), made[:-1], strict=False):
+    for cutoff, each in zip(motion, made[:-1], strict=False):
         raw[:, cutoffs_hz == cutoff] = each[:, cutoffs_hz == cutoff]
     filtered, smooth = _filtered(raw, part, cutoffs_hz, step)
     y = part.effort[::step]
@@ -149,13 +150,11 @@ def _rows_of_part(
 
 def _filtered(raw: Array, part: Sampled, cutoffs_hz: Array, step: int) -> tuple[Array, Array]:
     """(rows (n, n_q, k), efforts (n, n_q)) after the same filter."""
-    A, y = np.zeros_like(raw), np.empty(raw.shape[:2])
+    A, y, some = np.zeros_like(raw), np.empty(raw.shape[:2]), raw.any(axis=0)
     for cutoff in np.unique(cutoffs_hz):
-        joints = np.flatnonzero(cutoffs_hz == cutoff)
-        some = raw[:, joints].any(axis=0)
-        rows = np.zeros((len(raw), *some.shape))
-        rows[:, some] = low_pass(raw[:, joints][:, some], float(cutoff), part.rate_hz / step)
-        A[:, joints] = rows
+        joints = cutoffs_hz == cutoff
+        rows = some & joints[:, None]
+        A[:, rows] = low_pass(raw[:, rows], float(cutoff), part.rate_hz / step)
         y[:, joints] = _filtered_efforts(part.effort[:, joints], float(cutoff), part.rate_hz)[::step]
     return A, y
 
@@ -192,12 +191,13 @@ def sums_of(A: Array, y: Array, block: Array, blocks: int) -> Sums:
     _, n_q, k = A.shape
     AA, Ay = np.zeros((blocks + 1, n_q, k, k)), np.zeros((blocks + 1, n_q, k))
     yy, count = np.zeros((blocks + 1, n_q)), np.zeros((blocks + 1, n_q))
-    seen = [np.flatnonzero(A[:, j].any(axis=0)) for j in range(n_q)]  # a joint carries some of the links only
-    for place, number in enumerate([*range(blocks), HELD_OUT]):
-        at = block == number
-        for j in range(n_q):
-            known = at & np.isfinite(y[:, j])
-            rows, right, some = np.ascontiguousarray(A[known, j][:, seen[j]]), y[known, j], seen[j]
+    parts = [block == number for number in (*range(blocks), HELD_OUT)]
+    for j in range(n_q):
+        some, known = np.flatnonzero(A[:, j].any(axis=0)), np.isfinite(y[:, j])  # a joint carries some links only
+        columns = A[:, j, some]
+        for place, part in enumerate(parts):
+            at = np.flatnonzero(part & known)
+            rows, right = columns[at], y[at, j]
             AA[place, j][np.ix_(some, some)], Ay[place, j][some] = rows.T @ rows, rows.T @ right
             yy[place, j], count[place, j] = right @ right, len(right)
     return Sums(AA, Ay, yy, count)

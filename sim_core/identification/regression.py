@@ -141,10 +141,13 @@ class Regression:
         K = H.copy()
         n_i = len(self._precision)
         K[:n_i, :n_i] += weight * self._precision
-        K[np.diag_indices(self.size)] += self._loose
-        diagonal = np.diag(H)
-        K[np.diag_indices(self.size)] += RIDGE * diagonal + RIDGE**2 * max(float(diagonal.max()), 1e-300)
+        K[np.diag_indices(self.size)] += self._looseness(H)
         return K
+
+    def _looseness(self, H: Array) -> Array:
+        """Precision (n_x,) of the errors of the measurement, and a small ridge."""
+        diagonal = np.diag(H)
+        return np.asarray(self._loose + RIDGE * diagonal + RIDGE**2 * max(float(diagonal.max()), 1e-300))
 
     def solve(
         self, joints: Sequence[int], weight: float, free: Mask, start: Array | None = None, without: int | None = None
@@ -154,17 +157,36 @@ class Regression:
         Friction that would drive its joint, such as negative viscous friction, is set to 0.
         start  by default the prior's mean without friction
         """
-        H, g = self.equations(joints, without)
+        return np.asarray(self._solved([self.equations(joints, without)], weight, free, start)[0])
+
+    def _solved(
+        self, equations: Sequence[tuple[Array, Array]], weight: float, free: Mask, start: Array | None
+    ) -> Array:
+        """x (m, n_x), see `solve`, of m sets of normal equations (H, g)."""
         x = np.concatenate([self.prior.beta, np.zeros(self.size - self.n_b)]) if start is None else start.copy()
         x[: self.n_b] = np.where(free[: self.n_b], self.prior.beta, x[: self.n_b])
-        K = self.with_prior(H, weight)
+        at, n_i = np.flatnonzero(free), len(self._precision)
+        base, away = at[at < n_i], x - self._origin(x)
+        K, right = np.empty((len(equations), len(at), len(at))), np.empty((len(equations), len(at)))
+        for k, (H, g) in enumerate(equations):
+            rows, loose = H[at], self._looseness(H)[at]
+            K[k], right[k] = rows[:, at], g[at] - rows @ x - loose * away[at]
+            K[k][np.diag_indices(len(at))] += loose
+        K[:, : len(base), : len(base)] += weight * self._precision[np.ix_(base, base)]
+        right[:, : len(base)] -= weight * self._precision[base] @ away[:n_i]
+        zero = np.zeros(right.shape, dtype=bool)
         while True:
-            right = (g - H @ x)[free]
-            x[free] += np.linalg.solve(K[np.ix_(free, free)], right - ((K - H) @ (x - self._origin(x)))[free])
-            driving = free & self.signed & (x < 0.0)
+            fixed = np.where(zero, -x[at], 0.0)
+            rest = np.where(zero, fixed, right - (K @ fixed[:, :, None])[:, :, 0])
+            equal = np.where(zero[:, :, None] | zero[:, None, :], np.eye(len(at)), K)
+            change = np.linalg.solve(equal, rest[:, :, None])[:, :, 0]
+            driving = ~zero & self.signed[at] & (x[at] + change < 0.0)
             if not driving.any():
-                return x
-            x[driving], free = 0.0, free & ~driving
+                break
+            zero |= driving
+        found = np.tile(x, (len(equations), 1))
+        found[:, at] = np.where(zero, 0.0, x[at] + change)
+        return found
 
     def _origin(self, x: Array) -> Array:
         """x (n_x,) with the base parameters at the mean of the prior."""
@@ -175,16 +197,16 @@ class Regression:
         friction = x[self.n_b :].reshape(self.n_q, N_FRICTION)
         return np.concatenate([np.tile(x[: self.n_b], (self.n_q, 1)), friction], axis=1)
 
-    def errors(self, x: Array, block: int) -> Array:
-        """Mean squared error (n_q,) of the rows of a block, as recorded."""
-        squares = np.maximum(self.raw.errors(self.rows(x), block), 0.0)
-        return np.asarray(squares / np.maximum(self.raw.count[block], 1.0))
-
     def validated(self, joints: Sequence[int], weight: float, free: Mask, start: Array | None = None) -> Array:
-        """Mean squared error (n_blocks, n_q) of each block by a fit of the other blocks."""
-        return np.stack(
-            [self.errors(self.solve(joints, weight, free, start, without=block), block) for block in self.blocks]
-        )
+        """Mean squared error (n_blocks, n_q) of each block, as recorded, by a fit of the other blocks.
+
+        NaN for other joints.
+        """
+        equations, which = [self.equations(joints, block) for block in self.blocks], list(joints)
+        z = np.stack([self.rows(x)[which] for x in self._solved(equations, weight, free, start)])
+        found = np.full((len(equations), self.n_q), np.nan)
+        found[:, which] = np.maximum(self.raw.errors(z, which), 0.0) / np.maximum(self.raw.count[:-1, which], 1.0)
+        return found
 
 
 def gain(before: Array, after: Array) -> tuple[float, float]:

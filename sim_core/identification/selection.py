@@ -58,8 +58,9 @@ def spread_of(y: Array, raw: Array, prior: Prior) -> Array:
     for j, efforts in enumerate(y.T):
         known = np.isfinite(efforts)
         variance = float(np.var(efforts[known])) if known.any() else 1.0
-        terms = raw[known, j, : len(prior.beta)] * prior.beta
-        found[j] = variance or float(np.var(terms, axis=0).sum()) or 1.0
+        if not variance:
+            variance = float(np.var(raw[known, j, : len(prior.beta)] * prior.beta, axis=0).sum())
+        found[j] = variance or 1.0
     return found
 
 
