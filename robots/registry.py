@@ -241,7 +241,8 @@ def _build(name: str, parameters: dict[str, Any]) -> Mechanism:
                 if "." in parameter and FILE in known
                 else ""
             )
-            raise UnknownName(f"robot {name!r}", "parameter", parameter, known, more)
+            every = dict.fromkeys((*known, PUSHABLE, LOCKED, CORRECTIONS))
+            raise UnknownName(f"robot {name!r}", "parameter", parameter, every, more)
     try:
         mechanism = function(**{key: _counted(hints.get(key), value) for key, value in parameters.items()})
     except TypeError as error:
