@@ -30,7 +30,7 @@ def _parameters(system: System, p: Any) -> np.ndarray | None:
     array, n = as_state(f"robot {system.mechanism.name!r}", "p", p), len(system.parameter_names)
     if array.size != n:
         raise ValueError(f"p has {array.size} entries; {system.mechanism.name!r} takes {n}")
-    check_tunables(system.mechanism, array.tolist())
+    check_tunables(system.mechanism, array)
     return array
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import msgspec
@@ -12,10 +12,9 @@ import numpy as np
 from nodes.framework.plan.key_checks import PlanError, convert
 from nodes.framework.plan.launch_plan import LinkPlan
 from robots.registry import build
-from sim_core.errors import InvalidMechanism, InvalidRequest, UnknownName
+from sim_core.errors import InvalidRequest, UnknownName
 from sim_core.mechanism.description import Mechanism
-from sim_core.mechanism.quantities import Tunable
-from sim_core.mechanism.validation import check_bounds, validate
+from sim_core.mechanism.validation import check_range
 
 STATE, COMMAND = "state", "command"
 Array = np.ndarray
@@ -37,19 +36,6 @@ class Motion:
 def never(motion: Motion) -> Array:
     """Mask (n,) of no system: no state ends an episode early."""
     return np.zeros(len(motion.time), dtype=bool)
-
-
-def tuned(part: Any, name: str, value: float) -> Any:
-    """A description, or a part of one, whose tunable `name` has another value."""
-    if isinstance(part, Tunable):
-        return replace(part, value=value) if part.name == name else part
-    if isinstance(part, tuple):
-        return tuple(tuned(each, name, value) for each in part)
-    if is_dataclass(part) and not isinstance(part, type):
-        now = {each.name: getattr(part, each.name) for each in fields(part) if each.init}
-        then = {key: tuned(each, name, value) for key, each in now.items()}
-        return part if then == now else replace(part, **then)
-    return part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,12 +124,10 @@ class Task:
                 raise InvalidRequest(
                     f"the range of {name!r} is {low:g} to {high:g}; its first number must be the smaller"
                 )
-            for bound in (low, high):
-                check_bounds(owner, tunables[name], bound)
-                try:
-                    validate(tuned(mechanism, name, bound))
-                except InvalidMechanism as error:
-                    raise InvalidRequest(f"the range of {name!r}: {error}") from None
+            try:
+                check_range(mechanism, tunables[name], low, high)
+            except InvalidRequest as error:
+                raise InvalidRequest(f"the range of {name!r}: {error}") from None
         return mechanism
 
     def links_of(self, coordinates: list[str]) -> dict[str, LinkPlan]:

@@ -16,7 +16,7 @@ from sim_core.integrators.steppers import stepper_named
 from sim_core.kernels.lanes import LANES, check_lanes
 from sim_core.mechanism.checks.directions import ROUNDED
 from sim_core.mechanism.constraints import PrescribedMotion
-from sim_core.mechanism.validation import check_bounds
+from sim_core.mechanism.validation import check_tunables
 from sim_core.spatial import angular_velocity_of_step, quaternion_of_step, quaternion_product
 from sim_core.stabilization.stabilizers import SampledFuzzy
 
@@ -81,9 +81,7 @@ class Requests:
         if p is None:
             return np.tile(self.system.default_parameters(), (count, 1))
         values = self.rows("p", p, count, len(self.system.parameter_names))
-        for tunable, column in zip(self.system.mechanism.tunables, values.T, strict=False):
-            for value in (column.min(initial=tunable.value), column.max(initial=tunable.value)):
-                check_bounds(f"robot {self.system.mechanism.name!r}", tunable, float(value))
+        check_tunables(self.system.mechanism, values)
         return values
 
     def efforts(self, u: Any, count: int, steps: int, servos: tuple[LaneServo, ...] = ()) -> Array:

@@ -457,6 +457,11 @@ class Mechanism(Frozen):
         return tuple(item for item in self._inputs if isinstance(item, Tunable))
 
     @cached_property
+    def checked_values(self) -> dict[str, list[float]]:
+        """{name of a tunable: smallest and largest value}, which `validation.check_range` extends."""
+        return {}
+
+    @cached_property
     def captured(self) -> tuple[CapturedParameter, ...]:
         """The CapturedParameters of the description, which guards set during a run; each once, sorted by name."""
         return tuple(item for item in self._inputs if isinstance(item, CapturedParameter))

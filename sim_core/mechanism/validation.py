@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from sim_core.errors import InvalidMechanism, InvalidRequest, UnknownName
 from sim_core.mechanism.checks.angles import check_angles
@@ -153,10 +155,36 @@ def check_bounds(owner: str, tunable: Tunable, value: float) -> None:
     )
 
 
-def check_tunables(mechanism: Mechanism, p: Sequence[float]) -> None:
-    """Raise InvalidRequest if a tunable in the parameters p (n_p,) of a state is outside its bounds."""
-    for tunable, value in zip(mechanism.tunables, p, strict=False):
-        check_bounds(f"robot {mechanism.name!r}", tunable, value)
+def check_range(mechanism: Mechanism, tunable: Tunable, low: float, high: float) -> None:
+    """Raise InvalidRequest unless a tunable may have all values from `low` to `high`.
+
+    The values must be within the tunable's bounds, and the description must be valid with them and with its own values
+    of the other tunables. Only values outside the range of those already checked are checked.
+    """
+    known = mechanism.checked_values.setdefault(tunable.name, [tunable.value, tunable.value])
+    for end, value in enumerate((low, high)):
+        if not known[0] <= value <= known[1]:
+            check_bounds(f"robot {mechanism.name!r}", tunable, value)
+            validate(tuned(mechanism, {tunable.name: value}))
+            known[end] = value
+
+
+def check_tunables(mechanism: Mechanism, p: Any) -> None:
+    """Raise InvalidRequest if a tunable has an invalid value in the parameters p (n_p,) of a state, or (n, n_p).
+
+    Of many rows, each tunable is checked beside the description's own values of the others; with values that are
+    invalid beside those, row by row.
+    """
+    tunables = mechanism.tunables
+    rows = np.atleast_2d(p)[:, : len(tunables)]
+    if not rows.size:
+        return
+    try:
+        for tunable, low, high in zip(tunables, rows.min(axis=0).tolist(), rows.max(axis=0).tolist(), strict=True):
+            check_range(mechanism, tunable, low, high)
+    except InvalidMechanism:
+        for row in rows.tolist():
+            validate(tuned(mechanism, dict(zip((each.name for each in tunables), row, strict=True))))
 
 
 def tuned(mechanism: Mechanism, values: Mapping[str, float]) -> Mechanism:

@@ -90,7 +90,7 @@ def checked_state(state: Any, w: Workspace, mechanism: Mechanism, effort_limit: 
             raise InvalidRequest(
                 f"state: the effort of actuator {actuator.name!r} is {effort:g}; its effort_limit is {limit:g}"
             )
-    check_tunables(mechanism, values["p"].tolist())
+    check_tunables(mechanism, values["p"])
     tick = as_count("state", "tick", state.tick, LAST_TICK)
     constraint_mode = int(as_number("state", "constraint_mode", state.constraint_mode))
     return GivenState(arrays, values, tick, constraint_mode, knows_guards, has_ledger)

@@ -143,6 +143,12 @@ def test_servos_go_on_from_call_to_call(mode: str) -> None:
         (lambda s: LaneStates(s, 2, step_s=STEP_S).reset([True]), r"mask has shape \(1,\)"),
         (lambda s: LaneStates(s, 2, step_s=STEP_S).reset([2]), "indices from 0 to 1"),
         (lambda s: LaneStates(s, 2, step_s=STEP_S).set_parameters({"arm_damping": -1.0}), "arm_damping is -1 N m s"),
+        (
+            lambda s: LaneStates(s, 2, step_s=STEP_S).set_parameters({"pendulum_damping": [0.0, -1.0]}),
+            "must not be neg",
+        ),
+        (lambda s: LaneStates(s, 2, step_s=STEP_S).reset(p=[0.0, -1.0]), "damping .* is -1 N m s; it must not be neg"),
+        (lambda s: s.batch(2).inverse_dynamics(*np.zeros((3, 2)), p=[0.0, -1.0]), "-1 N m s; it must not be negative"),
         (lambda s: LaneStates(s, 2, step_s=STEP_S).set_parameters({"mass": 1.0}), "tunable 'mass'"),
     ],
 )
