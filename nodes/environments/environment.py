@@ -13,10 +13,10 @@ from nodes.environments.rendering import Picture
 from nodes.environments.task import Motion, Task
 from nodes.environments.wire import Procedure
 from nodes.environments.worlds import World
+from sim_core.arguments import as_array
 from sim_core.errors import InvalidRequest
 
 BACKENDS = ("lanes", "simulation", "wire")
-TRIED = 2  # systems with which the functions of a task are tried
 Array = np.ndarray
 
 
@@ -82,25 +82,15 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
 
     def _observation_space(self) -> gymnasium.spaces.Box:
         n_q, n_u = self.world.system.n_q, self.world.system.n_u
-        motion = Motion(np.zeros((n_q, TRIED)), np.zeros((n_q, TRIED)), np.zeros(TRIED))
+        n = n_q + n_u + 1  # unlike every other axis
+        motion = Motion(np.zeros((n_q, n)), np.zeros((n_q, n)), np.zeros(n))
         with np.errstate(all="ignore"):
-            one, rewards, fails = (
-                np.asarray(value)
-                for value in (
-                    self.task.observe(motion),
-                    self.task.reward(motion, np.zeros((n_u, TRIED))),
-                    self.task.fails(motion),
-                )
-            )
-        shapes = (("observe", one, (*one.shape[:1], TRIED)), ("reward", rewards, (TRIED,)), ("fails", fails, (TRIED,)))
-        for name, value, shape in shapes:
-            if value.shape != shape or not shape:
-                wanted = f"(k, {TRIED})" if name == "observe" else shape
-                raise InvalidRequest(
-                    f"{name} returned the shape {value.shape} for {TRIED} systems; it must be {wanted}"
-                )
-        if fails.dtype != bool:
-            raise InvalidRequest(f"fails returned {fails.dtype}; it must be booleans")
+            one = self._numbers("observe", self.task.observe(motion), n)
+            self._numbers("reward", self.task.reward(motion, np.zeros((n_u, n))), n)
+            fails = self.task.fails(motion)
+        self._numbers("fails", fails, n)
+        if (kind := np.asarray(fails).dtype).kind != "b":
+            raise InvalidRequest(f"fails returned {kind}; it must be booleans")
         limits = np.full(len(one), np.inf) if self.task.limits is None else np.asarray(self.task.limits, dtype=float)
         if limits.shape != (len(one),):
             raise InvalidRequest(f"limits has shape {limits.shape}; observe returns {len(one)} values")
@@ -152,13 +142,13 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
             )
         motion = self.world.step(actions * self._largest)
         self._actions += 1
-        rewards = self._per_system("reward", self.task.reward(motion, actions.T)).astype(float)
+        rewards = self._numbers("reward", self.task.reward(motion, actions.T), self.num_envs).copy()
         infos: dict[str, Any] = {}
         lost = ~np.isfinite(motion.q.sum(axis=0) + motion.v.sum(axis=0))
         if (bad := ~np.isfinite(rewards) & ~lost).any():
             i = int(np.argmax(bad))
             raise InvalidRequest(f"reward returned {rewards[i]} for environment {i}; it must be finite")
-        terminated = self._per_system("fails", self.task.fails(motion)).astype(bool) | lost
+        terminated = self._numbers("fails", self.task.fails(motion), self.num_envs).astype(bool) | lost
         late = self.world.systems.late
         truncated = ((self._actions >= self._most) | late) & ~terminated
         if lost.any():
@@ -179,12 +169,15 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
             motion = self.world.systems.motion()
         return self._observed(motion), rewards, terminated, truncated, infos
 
-    def _per_system(self, name: str, returned: Any) -> Array:
-        values = np.asarray(returned)
-        if values.shape != (self.num_envs,):
+    def _numbers(self, name: str, returned: Any, n: int) -> Array:
+        """What a function of the task returned for n systems."""
+        values = as_array(f"the task of {self.task.robot!r}", f"the result of {name}", returned)
+        wanted = (n,) if name != "observe" else (len(values) if values.ndim else 0, n)
+        if values.shape != wanted:
+            shape = f"(k, {n})" if name == "observe" else f"({n},)"
             raise InvalidRequest(
-                f"{name} returned the shape {values.shape} for {self.num_envs} systems; it must be ({self.num_envs},), "
-                "one value per system: the systems are the last axis of motion.q and of the actions"
+                f"{name} returned the shape {values.shape} for {n} systems; it must be {shape}, with the systems along "
+                "the last axis, as in motion.q and the actions"
             )
         return values
 
@@ -204,7 +197,7 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
         return clipped
 
     def _observed(self, motion: Motion) -> Array:
-        found = np.asarray(self.task.observe(self.world.measured(motion)), dtype=float)
+        found = self._numbers("observe", self.task.observe(self.world.measured(motion)), self.num_envs)
         return np.ascontiguousarray(found.T)
 
     def render(self) -> tuple[Array, ...] | None:

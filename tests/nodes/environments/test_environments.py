@@ -13,6 +13,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from armswing import Simulation
 from armswing.environments import Environment, Task, VectorEnvironment
 from nodes.environments.tasks.rotary_pendulum import TASK
 from sim_core.errors import InvalidRequest
@@ -160,9 +161,9 @@ def single(action: Any) -> None:
     [
         (lambda: acted([[0.0], [np.nan]]), "action 0 of environment 1 is nan; it must be finite"),
         (lambda: acted(np.zeros((2, 3))), r"actions have shape \(2, 3\); for 'rotary_pendulum' it must be \(2, 1\)"),
-        (lambda: acted(STILL, reward=lambda m, a: -(m.q**2).sum()), r"reward returned the shape \(\) for 2 systems"),
+        (lambda: acted(STILL, reward=lambda m, a: -(m.q**2).sum()), r"reward returned the shape \(\) for 4 systems"),
         (lambda: acted(STILL, reward=lambda m, a: m.time * np.nan), "reward returned nan for environment 0"),
-        (lambda: acted(STILL, fails=lambda m: (m.q > 9).any()), r"fails returned the shape \(\) for 2 systems"),
+        (lambda: acted(STILL, fails=lambda m: (m.q > 9).any()), r"fails returned the shape \(\) for 4 systems"),
         (lambda: bad().step(np.zeros((2, 1))), "step was called before reset"),
         (lambda: bad(ranges={"arm_damping": (2.0, 1.0)}), "'arm_damping' is 2 to 1"),
         (lambda: bad(ranges={"arm_damping": (-1.0, 1.0)}), "is -1 N m s; it must not be negative"),
@@ -181,14 +182,19 @@ def single(action: Any) -> None:
         (lambda: bad(largest=[1.0, 2.0]), "must be 1 finite numbers above 0"),
         (lambda: bad(parameters={}), "is in absolute coordinates"),
         (
-            lambda: bad(reward=lambda m, a: m.q**2),
-            r"reward returned the shape \(2, 2\) for 2 systems; it must be \(2,\)",
+            lambda: bad(reward=lambda m, a: (m.q**2).sum(axis=1)),
+            r"returned the shape \(2,\) for 4 systems; it must be \(4,\)",
         ),
-        (lambda: bad(reward=lambda m, a: 0.0), r"reward returned the shape \(\) for 2 systems; it must be \(2,\)"),
+        (lambda: bad(reward=lambda m, a: 0.0), r"reward returned the shape \(\) for 4 systems; it must be \(4,\)"),
+        (lambda: bad(reward=lambda m, a: ["good"] * 4), "the result of reward is .*; it must be an array of numbers"),
+        (
+            lambda: acted(STILL, reward=lambda m, a: 0.0 if (m.time > 0.0).any() else m.time),
+            r"reward returned the shape \(\) for 2 systems; it must be \(2,\)",
+        ),
         (lambda: bad(fails=lambda m: m.q[0]), "fails returned float64; it must be booleans"),
         (
             lambda: bad(observe=lambda m: m.q[0]),
-            r"observe returned the shape \(2,\) for 2 systems; it must be \(k, 2\)",
+            r"observe returned the shape \(4,\) for 4 systems; it must be \(k, 4\)",
         ),
         (lambda: single([0.0, 0.0]), r"the action has the shape \(2,\); for 'rotary_pendulum' it must be \(1,\)"),
         (lambda: bad(limits=(1.0,)), r"limits has shape \(1,\); observe returns 5 values"),
@@ -220,6 +226,28 @@ def robot():
         initial_v=(1.0,),
     )
 """
+
+
+def test_robots_with_beams_run_as_simulations_and_lanes_refuse_them() -> None:
+    own: dict[str, Any] = {
+        "robot": "lipinski_pendulum",
+        "parameters": {"modes": 2, "elements": 8},
+        "observe": lambda m: np.concatenate([m.q, m.v]),
+        "reward": lambda m, a: m.q[0],
+        "start": None,
+        "fails": lambda m: m.time < 0.0,
+        "limits": None,
+        "largest": None,
+    }
+    env = VectorEnvironment(TASK, 2, backend="simulation", **own)
+    env.reset(seed=0)
+    for _ in range(3):
+        found = env.step(np.zeros((2, 0)))[0]
+    sim = Simulation(env.world.system, step_s=TASK.step_s, stepper="rk4", stabilizer="none")
+    sim.step(3 * TASK.steps)
+    assert found.tolist() == [[*sim.state.q, *sim.state.v]] * 2
+    with pytest.raises(InvalidRequest, match="'lipinski_pendulum' has beams, which a batch does not support"):
+        VectorEnvironment(TASK, 2, **own)
 
 
 def test_robots_whose_constraints_switch_run_as_simulations(tmp_path: Path) -> None:
