@@ -20,9 +20,9 @@ WHEELS = P.base.wheels
 BASE = ("base_x", "base_y", "base_yaw")
 
 
-def locked() -> str:
-    """All joints but those of the base, for the parameter `locked`."""
-    return ", ".join(j.name for j in build("charmie").moving_joints if j.name not in BASE)
+def locked(*moving: str) -> str:
+    """All joints but those of the base and the joints `moving`, for the parameter `locked`."""
+    return ", ".join(j.name for j in build("charmie").moving_joints if j.name not in (*BASE, *moving))
 
 
 def rigid() -> Mechanism:
@@ -37,6 +37,26 @@ def total(bodies: tuple[Body, ...]) -> float:
 def loads_of(simulation: Simulation) -> np.ndarray:
     values = simulation.outputs()
     return base.wheel_loads(WHEELS, *(values[f"reaction_base_yaw_{part}"] for part in ("fz", "tx", "ty")))
+
+
+def upward_force(simulation: Simulation) -> float:
+    """Weight plus mass times the upward acceleration of the centre of mass, N, from the places of the bodies alone."""
+    system, state = simulation.system, simulation.state
+    bodies = system.mechanism.bodies
+    masses, centers = (
+        np.array([get(b) for b in bodies]) for get in (lambda b: value_of(b.mass), lambda b: b.center_of_mass)
+    )
+
+    def moment(q: np.ndarray) -> float:
+        positions, rotations = system.poses(simulation.time, q, state.v, state.p)
+        return float(masses @ (positions + np.einsum("nij,nj->ni", rotations, centers))[:, 2])
+
+    a, _ = system.acceleration(simulation.time, state.q, state.v, state.u, state.p, state.U)[:2]
+    size, rate, e = np.linalg.norm(a) or 1.0, np.linalg.norm(state.v) or 1.0, 2e-3
+    change = size * np.dot([1, -8, 8, -1], [moment(state.q + k * e * a / size) for k in (-2, -1, 1, 2)]) / 12 / e
+    moments = [moment(state.q + k * e * state.v / rate) for k in (-2, -1, 0, 1, 2)]
+    change += rate**2 * np.dot([-1, 16, -30, 16, -1], moments) / 12 / e**2
+    return float(P.gravity * masses.sum() + change)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +88,18 @@ def test_the_loads_of_the_wheels_add_up_to_the_weight(rolled: Simulation) -> Non
     assert loads.sum() == pytest.approx(weight, rel=1e-9)
     assert np.ptp(loads) > 1.0
     assert loads.min() > 0.0
+
+
+def test_the_loads_add_up_to_weight_and_inertia_while_an_arm_falls_and_the_lift_rises() -> None:
+    made = build("charmie", base="wheels", limits="none", locked=locked("lift", "left_arm_2"))
+    simulation = Simulation(assemble(with_reactions(made, ["base_yaw"])))
+    weight = P.gravity * total(made.bodies)
+    simulation.set_effort([1.0, -0.4, 0.3, 0.5, 300.0, 0.0])
+    for _ in range(3):
+        force = upward_force(simulation)
+        assert abs(force - weight) > 10.0
+        assert loads_of(simulation).sum() == pytest.approx(force, rel=1e-9)
+        simulation.advance(0.1)
 
 
 def test_the_centre_of_the_loads_is_under_the_centre_of_mass() -> None:
