@@ -41,11 +41,14 @@ from sim_core.mechanism import (
     Mechanism,
     Perpendicular,
     PointOutput,
+    Rolling,
     Servo,
     Shape,
     Slider,
+    SlipOutput,
     SpinRelation,
     Spring,
+    Touching,
     Tunable,
     Vector3,
     X,
@@ -258,11 +261,44 @@ def strung() -> Mechanism:
     )
 
 
+def rolled() -> Mechanism:
+    """A ball that slides and rolls on the floor, and a cart with a blade and a wheel with rollers."""
+    at: dict[str, Any] = {"body": "ball", "radius": 0.1}
+    return Mechanism(
+        name="rolled",
+        coordinates="joint",
+        bodies=(
+            Body(name="ball", mass=2.0, inertia=(0.008, 0.008, 0.008, 0.0, 0.0, 0.0)),
+            Body(name="cart", mass=4.0, inertia=(0.2, 0.2, 0.3, 0.0, 0.0, 0.0)),
+            Body(name="wheel", mass=1.0, inertia=(0.01, 0.02, 0.01, 0.0, 0.0, 0.0)),
+        ),
+        joints=(
+            Joint(name="free", kind="free", child="ball"),
+            Joint(name="base", kind="planar", child="cart"),
+            Joint(name="axle", parent="cart", child="wheel", parent_point=(0.2, 0.0, 0.1), axis=Y, load=0.3),
+        ),
+        constraints=(
+            Touching(name="floor", **at),
+            Rolling(name="grip", friction=0.2, **at),
+            Rolling(name="rim", body="wheel", axis=Y, radius=0.1, rollers=math.pi / 4, friction=0.4, load=50.0),
+            Rolling(name="blade", body="cart", axis=Y, rollers=math.pi / 2, other_point=(1.0, 0.0, 0.0)),
+        ),
+        outputs=(
+            SlipOutput(name="slip", constraint="grip"),
+            ContactForceOutput(name="load", contact="floor"),
+            HoldingOutput(name="rolls", constraint="rim"),
+        ),
+        initial_q=(0.0, 2.0, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        initial_v=(3.0, 0.5, 0.0, 0.1, 0.2, 0.3, 0.5, 0.0, 0.0, 5.0),
+    )
+
+
 CASES: dict[str, Callable[[], Mechanism]] = {
     "swinger": swinger,
     "four_bar": four_bar,
     "hung": hung,
     "strung": strung,
+    "rolled": rolled,
     "rotary_pendulum": lambda: registry.build("rotary_pendulum", coordinates="joint"),
     "triple_pendulum": lambda: registry.build("triple_pendulum", links=2),
 }
@@ -290,6 +326,7 @@ WITHOUT_EFFECT = {
     *("Joint.parent_point", "Joint.child_point", "Coincidence.point_a", "Coincidence.point_b", "Slider.point_a"),
     *("Slider.point_b", "Perpendicular.axis_a", "Perpendicular.axis_b", "Slider.axis_a", "Coincidence.directions"),
     *("Actuator.start", "Body.name", "Beam.stiffness_damping", "Aim.constraint", "Mechanism.constraint_modes"),
+    *("Rolling.name", "Rolling.normal", "Rolling.other_point", "Touching.name", "Touching.other_point"),
     *("Mechanism.guards", "Joint.kind", "PointOutput.point", "VelocityOutput.point", "HoldingOutput.constraint"),
 }
 
@@ -521,7 +558,7 @@ def fingerprint(mechanism: Mechanism) -> list[Any]:
     p, u = sim.state.p, sim.state.u
     numbers = [*system.terms(0.0, q, v, u, p), *system.energy(0.0, q, v, p), *system.poses(0.0, q, v, p)]
     numbers += [*system.joints(0.0, q, v, p), *system.residual(0.0, q, v, p), p, u, sim.state.q, sim.state.v]
-    guards = np.zeros(len(mechanism.guards))
+    guards = np.zeros(len(system.mechanism.guards))
     system.bind("guards", [np.zeros(1), q, v, u, p, np.zeros(system.max_rows)], [guards])()
     told = describe(mechanism, STEP_S, list(system.outputs(0.0, q, v, p)), "")
     bounds = [(one.name, one.least, one.most) for one in mechanism.tunables]
