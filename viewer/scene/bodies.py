@@ -101,8 +101,11 @@ class Skeleton:
         positions = row[: 3 * self.bodies].reshape(-1, 3)
         return positions, rotation(row[3 * self.bodies :].reshape(-1, 4))
 
-    def outlines(self, row: Floats, view: View) -> Iterator[Outline]:
-        """Outlines of all shapes at one pose, farthest from the eye first."""
+    def outlines(self, row: Floats, view: View, hulls: bool = False) -> Iterator[Outline]:
+        """Outlines of all shapes at one pose, farthest from the eye first.
+
+        hulls  whether a mesh is the outline of its hull instead of its triangles
+        """
         p_WB, R_WB = self.place(row)
         if len(p_WB) == 0 or not self._parts:
             return
@@ -113,9 +116,9 @@ class Skeleton:
         found: list[Outline] = []
         solid = -math.inf
         for place, (part, depth) in enumerate(zip(self._parts, depths, strict=True)):
-            if place in faces:
+            edged = part.faces is None
+            if place in faces and (edged or not hulls):
                 solid = depth
-                edged = part.faces is None
                 found += [
                     Outline(part.body, part.color, face, depth, True, shade=shade, edged=edged)
                     for face, shade in faces[place]

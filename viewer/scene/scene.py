@@ -215,7 +215,9 @@ class Scene:
             lined = set(np.linspace(0, len(chosen) - 1, LINE_GHOSTS).round().astype(int).tolist())
             for place, mark in enumerate(chosen):
                 opacity = OLDEST + (LATEST - OLDEST) * place / max(1, len(chosen) - 1)
-                layers.append((_unstacked(list(skeleton.outlines(rows[mark * stride], view)), layers), opacity))
+                layers.append(
+                    (_unstacked(list(skeleton.outlines(rows[mark * stride], view, hulls=True)), layers), opacity)
+                )
                 if place in lined:
                     past = lines(signals.lines.at(float(times[mark * stride])), view)
                     behind.append(([line._replace(width=GHOST_LINE) for line in past], FAINT_LINES * opacity))
