@@ -80,6 +80,7 @@ class LaneStates:
         groups = -(-self.n // lanes)
         self._block = np.zeros((groups, layout.rows, lanes))
         self._views = {name: self._block[:, layout.place(name)] for name in layout.sizes}
+        self._started = self._block[:, layout.place("taken").start : layout.place("p").stop]
         self._told = self._block[:, layout.place("u").start : layout.place("command").stop]
         self._views["gains"][:] = gains[:, None]
         self._clip = requests.input_limits(self.servos)
@@ -164,14 +165,13 @@ class LaneStates:
             for name, given, default in (("q", q, mechanism.initial_q), ("v", v, mechanism.initial_v))
         ]
         p = None if p is None else _tiled(p, p, count)
-        based = requests.rebased(starts[0], starts[1], requests.parameters(p, count))
-        rows = dict(zip("qvp", based, strict=True))
-        rows |= {"taken": np.zeros((count, 1)), "u": np.zeros((count, self.system.n_u))}
-        rows["target"] = np.zeros((count, len(self.servos)))
+        q0, v0, p0 = requests.rebased(starts[0], starts[1], requests.parameters(p, count))
+        targets = np.zeros((count, len(self.servos)))
         for k, servo in enumerate(self.servos):
-            rows["target"][:, k] = servo.first_target(rows["q"], rows["v"])
-        for name, values in rows.items():
-            self._write(name, index, values)
+            targets[:, k] = servo.first_target(q0, v0)
+        self._write(self._started, index, np.concatenate([np.zeros((count, 1)), q0, v0, p0], axis=1))
+        self._write(self._views["target"], index, targets)
+        self._write(self._told, index, np.zeros((count, self._told.shape[1])))
 
     def set_parameters(self, values: Mapping[str, Any], mask: Any = None) -> None:
         """Set tunable parameters of systems, {name: number, or one number for each system of the mask}.
@@ -184,7 +184,7 @@ class LaneStates:
             if name not in names:
                 raise UnknownName(f"robot {self.system.mechanism.name!r}", "tunable", name, names or ["none"])
             p[:, names.index(name)] = as_array("LaneStates", name, given)
-        self._write("p", index, self._requests.parameters(p, len(index)))
+        self._write(self._views["p"], index, self._requests.parameters(p, len(index)))
 
     def set_constraint_mode(self, name: str, mask: Any = None) -> None:
         """Make the constraints of the named constraint mode the active ones of systems."""
@@ -193,7 +193,7 @@ class LaneStates:
         index = self._index(mask)
         p = self._gather("p", index)
         p[:, first:] = flags
-        self._write("p", index, p)
+        self._write(self._views["p"], index, p)
 
     # -- steps and outputs --------------------------------------------------------------------------------------------
 
@@ -244,7 +244,8 @@ class LaneStates:
         values = np.asarray(u, dtype=float)
         if values.shape != (self.n, self.system.n_u) or not np.isfinite(values).all():
             self._requests.rows("u", u, self.n, self.system.n_u)  # raises
-        np.clip(values, *self._clip, out=self._inputs[: self.n])
+        least, most = self._clip
+        np.minimum(np.maximum(values, least), most, out=self._inputs[: self.n])
         rows = self._inputs.reshape(len(self._block), self.lanes, -1).transpose(0, 2, 1)
         self._told[:] = rows[:, self._columns]
 
@@ -315,13 +316,13 @@ class LaneStates:
         group, lane = np.divmod(index, self.lanes)
         return np.asarray(self._views[name][group, :, lane])
 
-    def _write(self, name: str, index: Array, rows: Array) -> None:
+    def _write(self, view: Array, index: Array, rows: Array) -> None:
         group, lane = np.divmod(index, self.lanes)
-        self._views[name][group, :, lane] = rows
+        view[group, :, lane] = rows
         if (
             index[-1] == self.n - 1 and self.n % self.lanes
         ):  # lanes beyond n repeat the last system, so that they do not diverge on their own
-            self._views[name][-1, :, self.n % self.lanes :] = rows[-1][:, None]
+            view[-1, :, self.n % self.lanes :] = rows[-1][:, None]
 
 
 def _tiled(given: Any, default: Array, count: int) -> Any:

@@ -130,6 +130,12 @@ def test_servos_go_on_from_call_to_call(mode: str) -> None:
     peaks = system.batch(2).peaks(q, v, command, step_s=STEP_S, steps=40, modes=modes)
     assert states.q.tobytes() == peaks.q.tobytes()
     assert states.v.tobytes() == peaks.v.tobytes()
+    states.reset([1])  # its inputs, too
+    states.step()
+    other = LaneStates(system, 3, step_s=STEP_S, lanes=2, modes=modes)
+    other.step()
+    assert states.targets[1] == other.targets[1]
+    assert states.q[1].tobytes() == other.q[1].tobytes()
 
 
 @pytest.mark.parametrize(
