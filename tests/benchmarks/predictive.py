@@ -7,10 +7,13 @@ plans     processor time of one whole real-time iteration, p50 and p99 of CALLS 
 swing-up  time from the first torque until the pendulum is within 10 degrees of upright and stays
 arm       in lockstep with the p99 measured before as `solve_ms`: largest distance from the via points at their times,
           and smallest distance of the hand from the sphere
+optimum   largest difference of the arm's plan, iterated until it changes no more, from the solution of IPOPT for the
+          same problem, in rad, rad/s and N m; at the start, and AHEAD_S before the hand is nearest to the sphere
 """
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,9 @@ import numpy as np
 from bars import at_least, at_most, json_file, reported
 
 from nodes.cli.commands.setup.doctor import processor_times_ms, rehearsals
-from nodes.controllers.nmpc import Nmpc, NmpcParams
+from nodes.controllers.horizon import HorizonReference
+from nodes.controllers.nmpc import Nmpc, NmpcParams, Problem
+from nodes.controllers.tracking import Targets
 from nodes.framework.messages import JointCommand, RobotState
 from nodes.framework.plan.files.file import load_plan
 from nodes.node import Context
@@ -32,6 +37,9 @@ REPEATS = 3  # of the measurement of a time; the best counts
 PLAN_BARS_MS = {"rotary_pendulum": 2.0, "arm_4dof": 4.0}
 VIA_M = 0.01  # distance at which a via point is passed
 STEP_S = 1e-3
+AHEAD_S, CONVERGED, MOST = 0.4, 1e-9, 1000
+OPTIMUM = 1e-4  # largest difference from the solution of IPOPT
+by_ipopt = runpy.run_path(str(LAUNCH.parent / "tests/sim_core/test_optimal_control.py"))["by_ipopt"]
 
 
 def main(json_path: str | None = None) -> dict[str, Any]:
@@ -52,8 +60,11 @@ def main(json_path: str | None = None) -> dict[str, Any]:
     misses = [np.linalg.norm(places[round(at / STEP_S)] - via) for at, *via in params.point_waypoints[1:]]
     (sphere,) = params.spheres
     bars.append(at_most("arm_4dof: distance from the via points, m", float(max(misses)), VIA_M))
-    nearest = float(np.linalg.norm(places - sphere[:3], axis=1).min())
-    bars.append(at_least("arm_4dof: distance from the sphere's centre, m", nearest, sphere[3]))
+    distances = np.linalg.norm(places - sphere[:3], axis=1)
+    bars.append(at_least("arm_4dof: distance from the sphere's centre, m", float(distances.min()), sphere[3]))
+    near = max(0, int(distances.argmin()) - round(AHEAD_S / STEP_S))
+    figures["optimum"] = [from_ipopt("arm_4dof", params, rows[k]) for k in (0, near)]
+    bars.append(at_most("arm_4dof: largest difference of a plan from IPOPT", max(figures["optimum"]), OPTIMUM))
     for name in PLAN_BARS_MS:
         print(f"{name:<20} a plan takes {figures[name]['p50_ms']:.2f} ms, p99 {figures[name]['p99_ms']:.2f} ms")
     return reported(figures, bars, json_path)
@@ -64,8 +75,24 @@ def file_of(robot: str) -> str:
     return str(LAUNCH / f"{robot}_nmpc.toml")
 
 
+def from_ipopt(robot: str, params: NmpcParams, row: np.ndarray) -> float:
+    """Largest difference of a plan from the solution of IPOPT, at the time and state (t, q, v, ...)."""
+    problem = Problem(params, load_plan(file_of(robot)).sim.parameters, robot)
+    control, n = problem.build(), len(problem.model.names)
+    targets, reference, start = Targets(problem.model.names), HorizonReference(problem, control), row[1 : 1 + 2 * n]
+    targets.hold(start[:n])
+    reference.rest_at(start)
+    reference.update(row[0], targets)
+    for _ in range(int(MOST)):
+        control.iterate(start)
+        if control.change < CONVERGED:
+            break
+    x, u = by_ipopt(control, problem.model.mechanism, start)
+    return float(max(np.abs(control.x - x).max(), np.abs(control.u - u).max()))
+
+
 def motion(robot: str, solve_ms: float, seconds: float) -> tuple[np.ndarray, NmpcParams]:
-    """Rows (t, positions, outputs) of a robot under the controller of its launch file, and the controller's parameters.
+    """Rows (t, positions, velocities, outputs) of a robot under the controller of its launch file, and its parameters.
 
     The simulation is exact, and solutions take `solve_ms` of simulation time.
     """
@@ -78,7 +105,7 @@ def motion(robot: str, solve_ms: float, seconds: float) -> tuple[np.ndarray, Nmp
     sim, names, rows = Simulation(system, step_s=STEP_S), list(system.joint_names), []
     for k in range(round(seconds / STEP_S) + 1):
         q, v = sim.coordinates.tolist(), sim.velocities.tolist()
-        rows.append([k * STEP_S, *q, *system.outputs(0.0, q, v).values()])
+        rows.append([k * STEP_S, *q, *v, *system.outputs(0.0, q, v).values()])
         state = RobotState(name=names, position=q, velocity=v, effort=[0.0] * len(q), timestamp=k * STEP_S)
         ((_, command),) = node.on_message("state", state) or []
         assert isinstance(command, JointCommand)
