@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from nodes.framework.messages import PlotValues
+from nodes.framework.messages import Message, PlotValues
+from nodes.framework.messages.codec import decode, encode
 from nodes.framework.recording.reader import read_recording
 from nodes.framework.recording.writer import RecordingWriter
 from viewer.data.live_store import LiveStore
@@ -70,3 +72,41 @@ def test_a_plotted_nan_is_a_gap_and_the_only_one(store: Store) -> None:
     times, values = store.column(TOPIC, "values.error") or pytest.fail("no error")
     assert list(np.flatnonzero(np.isnan(values))) == [50]
     assert len(times) == 100
+
+
+class Pose(Message, kw_only=True):
+    """A message whose type only its node knows."""
+
+    frame: str = "map"
+    twist: dict[str, float] = {}
+    spots: list[list[float]] = []
+    name: list[str] = []
+    effort: list[float] = []
+    found: bool = True
+    near: float | None = None
+    deep: dict[str, dict[str, float]] = {}
+
+
+def test_a_message_of_an_unknown_type_has_the_same_fields_live_and_recorded(tmp_path: Path) -> None:
+    topic, live = "arm/pose", LiveStore()
+    with RecordingWriter(tmp_path / "run.mcap", {}) as writer:
+        for k in range(3):
+            parts: dict[str, Any] = {"twist": {"vx": 1.0, "wz": 0.1 * k}, "deep": {"a": {"b": 2.0}}, "spots": [[1.0]]}
+            said = Pose(timestamp=0.1 * k, seq=k + 1, name=["hip", "knee"], effort=[3.0, 1.0 * k], **parts)
+            received = decode(topic, encode(said))
+            live.add([(topic, received)])
+            writer.write(topic, received, received.timestamp)
+    recorded = RecordedStore(read_recording(tmp_path / "run.mcap"))
+    fields = {"twist.vx", "twist.wz", "effort.hip", "effort.knee", "found", "near"}
+    assert set(live.fields(topic)) == set(recorded.fields(topic)) == fields
+    for field in fields:
+        np.testing.assert_array_equal(live.column(topic, field), recorded.column(topic, field))
+
+
+def test_plotted_values_on_a_topic_of_their_own_have_their_units() -> None:
+    live = Signals()
+    live.add(
+        [("base/odometry", decode("base/odometry", encode(PlotValues(seq=1, values={"x": 1.0}, units={"x": "m"}))))]
+    )
+    assert live.store.fields("base/odometry") == ["values.x"]
+    assert unit_of(live, "base/odometry", "values.x") == "m"

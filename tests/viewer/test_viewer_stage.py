@@ -24,6 +24,7 @@ from nodes.framework.messages import (
     Shape,
     SpringDescription,
 )
+from nodes.framework.messages.codec import decode, encode
 from nodes.framework.recording.reader import RecordingWriter, read_recording
 from tests.viewer.conftest import swinging
 from tests.viewer.window_driving import pictured
@@ -287,12 +288,13 @@ def test_the_path_of_any_message_is_laid_over_the_picture_live_and_recorded(tmp_
     plan = Swing(timestamp=0.05, path=[1.0, 0.0, -1.0, 2.0, 0.0, -1.5])
     said = [*brachiating(0.1), ("ape/swing_plan", plan), ("other/swing_plan", Swing(timestamp=0.06, path=[0.0] * 6))]
     said = [item for item in said if not item[0].endswith("overlay")]
-    live, path = Signals(), tmp_path / "plan.mcap"
+    live, received, path = Signals(), Signals(), tmp_path / "plan.mcap"
     with RecordingWriter(path, {}) as writer:
         for topic, message in said:
             live.add([(topic, message)])
+            received.add([(topic, decode(topic, encode(message)))])
             writer.write(topic, message, message.timestamp)
-    for signals in (live, from_recording(read_recording(path))):
+    for signals in (live, received, from_recording(read_recording(path))):
         drawn = signals.overlay.last
         assert drawn is not None
         assert drawn.names == ("swing_plan",)

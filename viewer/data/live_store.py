@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from nodes.framework.messages import Description, Event, Message, PlotValues, RobotState
+from nodes.framework.messages.codec import AnyMessage
 from nodes.framework.messages.stamp import SequenceTracker
 from nodes.framework.recording.runs import PUT_BACK
 from viewer.data.boundaries import is_set_back
@@ -212,6 +213,11 @@ def _rows(message: Message) -> Iterator[tuple[tuple[str, ...], list[float]]]:
     A message is converted to one row. Only a PlotValues message is converted to one row for each value, because
     consecutive PlotValues messages may contain different values.
     """
+    if isinstance(message, AnyMessage):
+        found = dict(_numbers_in({key: value for key, value in message.content.items() if key not in STAMPS}))
+        if found:
+            yield tuple(found), list(found.values())
+        return
     parts: list[Message] = [message]
     if isinstance(message, PlotValues):
         parts = [PlotValues(values={name: value}) for name, value in message.values.items()]
@@ -219,6 +225,20 @@ def _rows(message: Message) -> Iterator[tuple[tuple[str, ...], list[float]]]:
         labels, row = _row(part)
         if labels:
             yield labels, row
+
+
+def _numbers_in(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """(name, value) of the numbers of a message whose type is not known; those in maps and lists are named by both."""
+    names = content.get("name", ())
+    for key, value in content.items():
+        if isinstance(value, dict) and not prefix:  # as in a recording, where deeper maps are no columns
+            yield from _numbers_in(value, f"{key}.")
+        elif isinstance(value, list):
+            if _is_plotted(value, names) and all(isinstance(each, int | float) for each in value):
+                named = isinstance(names, list) and len(names) == len(value)
+                yield from ((f"{prefix}{key}.{names[i] if named else i}", each) for i, each in enumerate(value))
+        elif value is None or isinstance(value, int | float):
+            yield f"{prefix}{key}", math.nan if value is None else value
 
 
 def _row(message: Message) -> tuple[tuple[str, ...], list[float]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from nodes.framework.messages import (
     Polylines,
     RobotState,
 )
+from nodes.framework.messages.codec import AnyMessage
 from nodes.framework.recording.reader import Recording
 from viewer.data.boundaries import is_set_back
 from viewer.data.live_store import LiveStore
@@ -132,9 +134,10 @@ class Signals:
 
     def take(self, topic: str, message: Message) -> None:
         """Add what is drawn of one live message. Messages of other robots and of unknown topics are ignored."""
-        if isinstance(message, PlotValues):
-            self.units |= {(topic, name): unit for name, unit in message.units.items()}
-            return
+        content = message.content if isinstance(message, AnyMessage) else {}
+        units = message.units if isinstance(message, PlotValues) else content.get("units")
+        if isinstance(units, dict):
+            self.units |= {(topic, name): str(unit) for name, unit in units.items()}
         robot, _, _ = topic.rpartition("/")
         if not robot or (self.robot and robot != self.robot):
             return
@@ -159,7 +162,7 @@ class Signals:
                 self._add_push(message.timestamp, message.part, message.new)
             elif message.source != message.target:
                 self.changes.append((message.timestamp, message.kind))
-        elif isinstance(path := getattr(message, PATH, None), list):
+        elif _is_path(path := content.get(PATH, getattr(message, PATH, None))):
             self.overlay.append(message.timestamp, [_leaf(topic)], [len(path) // 3], path[: len(path) // 3 * 3])
 
     def outputs_at(self, time: float, names: Collection[str]) -> dict[str, float]:
@@ -267,9 +270,13 @@ def _add_lines(signals: Signals, recording: Recording) -> None:
                 track.append(float(time), [str(name) for name in names], [int(count) for count in counts], points)
         elif PATH in columns:
             for time, path in zip(columns["timestamp"], columns[PATH], strict=True):
-                if isinstance(path, list | np.ndarray) and all(isinstance(each, int | float) for each in path):
+                if _is_path(path):
                     points = [float(each) for each in path[: len(path) // 3 * 3]]
                     signals.overlay.append(float(time), [leaf], [len(path) // 3], points)
+
+
+def _is_path(value: Any) -> TypeGuard[list[float]]:
+    return isinstance(value, list | np.ndarray) and all(isinstance(each, int | float) for each in value)
 
 
 def _leaf(topic: str) -> str:
