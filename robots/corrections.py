@@ -47,7 +47,8 @@ class BodyCorrection(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
 class JointCorrection(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Friction of a joint; fields that are None are not changed. See `Joint` and `JointFriction`.
 
-    A joint with `coulomb` gets smooth friction without bristles in place of its own; 0 is no dry friction.
+    A joint with `coulomb` gets smooth friction in place of its own, or keeps the bristles of its own, with which it
+    sticks; 0 is no dry friction.
     """
 
     damping: float | None = None
@@ -121,12 +122,27 @@ def with_corrections(mechanism: Mechanism, corrections: Corrections) -> Mechanis
         for name in names:
             if name not in known:
                 raise UnknownName(owner, kind, name, known)
+    joints = tuple(_joint(joint, corrections.joints.get(joint.name)) for joint in mechanism.joints)
     return dataclasses.replace(
         mechanism,
+        **_starts(mechanism, {joint.bristle for joint in joints}),
         bodies=tuple(_body(body, corrections.bodies.get(body.name)) for body in mechanism.bodies),
-        joints=tuple(_joint(joint, corrections.joints.get(joint.name)) for joint in mechanism.joints),
+        joints=joints,
         actuators=tuple(_actuator(each, corrections.actuators.get(each.name)) for each in mechanism.actuators),
     )
+
+
+def _starts(mechanism: Mechanism, bristles: set[str]) -> dict[str, Any]:
+    """Start of the mechanism without the states of bristles that its joints no longer have.
+
+    bristles  states of the joints' bristles after the correction
+    """
+    gone = {joint.bristle for joint in mechanism.moving_joints} - bristles
+    states = mechanism.first_order_states
+    first = mechanism.coordinate_count - len(states)
+    starts = {name: getattr(mechanism, name) for name in ("initial_q", "initial_v", "reference_q")}
+    kept = [place for place, state in enumerate(states, first) if state.name not in gone]
+    return {name: (*at[:first], *(at[place] for place in kept if place < len(at))) for name, at in starts.items()}
 
 
 def _body(body: Body, correction: BodyCorrection | None) -> Body:
@@ -142,7 +158,7 @@ def _joint(joint: Joint, correction: JointCorrection | None) -> Joint:
         name: value for name in ("damping", "load", "armature") if (value := getattr(correction, name)) is not None
     }
     if correction.coulomb is not None:
-        changes["friction"] = _friction(correction)
+        changes["friction"] = _friction(correction, joint.friction)
     return dataclasses.replace(joint, **changes)
 
 
@@ -164,12 +180,11 @@ def _actuator(actuator: Actuator, correction: ActuatorCorrection | None) -> Actu
     return dataclasses.replace(actuator, **changes)
 
 
-def _friction(correction: JointCorrection) -> JointFriction | None:
+def _friction(correction: JointCorrection, before: JointFriction | None) -> JointFriction | None:
     if not correction.coulomb and not correction.static:
         return None
-    return JointFriction(
-        coulomb=correction.coulomb or 0.0,
-        static=correction.static,
-        stribeck_velocity=correction.stribeck_velocity,
-        smoothing_velocity=correction.smoothing_velocity,
-    )
+    names = ("static", "stribeck_velocity", "smoothing_velocity")
+    changes: dict[str, Any] = {name: getattr(correction, name) for name in names}
+    if before is not None and before.bristle_stiffness is not None:
+        return dataclasses.replace(before, coulomb=correction.coulomb or 0.0, **changes)
+    return JointFriction(coulomb=correction.coulomb or 0.0, **changes)

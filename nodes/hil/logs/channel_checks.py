@@ -130,8 +130,11 @@ def _of_velocity(samples: LogSamples, k: int, name: str) -> Iterator[LogFinding]
 
 def _of_time_unit(samples: LogSamples, velocities: list[LogFinding]) -> list[LogFinding]:
     """One finding in place of those of the velocities, if several are wrong by the same power of a thousand."""
-    moving = np.isfinite(samples.velocity) & (np.nanstd(samples.velocity, axis=0) > 0.0)
-    wrong, count = [each for each in velocities if each.kind == "unit of velocity"], int(moving.any(axis=0).sum())
+    known = [v[np.isfinite(v)] for v in samples.velocity.T]
+    wrong, count = (
+        [each for each in velocities if each.kind == "unit of velocity"],
+        sum(len(v) > 0 and np.ptp(v) > 0.0 for v in known),
+    )
     sizes = np.array([each.value for each in wrong])
     if not wrong or len(wrong) < min(count, 2):
         return []
