@@ -10,6 +10,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from packaging.requirements import Requirement
@@ -201,3 +202,14 @@ def test_a_package_lists_its_public_names_and_has_each(package: str) -> None:
     assert dir(module) == sorted(module.__all__)
     assert all(hasattr(module, name) for name in dir(module))
     assert {"armswing": "build", "sim_core": "mass_matrix", "nodes": "Node"}[package] in dir(module)
+
+
+def test_every_part_of_a_description_is_imported_from_armswing_mechanism() -> None:
+    from armswing import mechanism
+    from sim_core.mechanism.constraints import Constraint
+    from sim_core.mechanism.guards import Condition, OfSlip
+    from sim_core.mechanism.outputs import Output
+
+    parts = {*get_args(Constraint), *get_args(Output), *get_args(Condition)} - {*get_args(OfSlip)}
+    assert len(parts) > 30
+    assert {part.__name__ for part in parts if getattr(mechanism, part.__name__, None) is not part} == set()
