@@ -143,6 +143,11 @@ def _least_motion(
     If the rows of J contradict each other, J x = desired is satisfied in the least-squares sense.
     """
     M, _, every, _ = system.terms(0.0, q, v, None, p)
+    if not (np.isfinite(every).all() and np.isfinite(desired).all()):
+        raise InvalidRequest(
+            f"found no initial state of {system.mechanism.name!r} that satisfies the constraints: they have no finite "
+            f"values at q = {q.tolist()}"
+        )
     # J' J makes M regular along directions that only the rows restrain (Euler parameters); the least x is unchanged
     scale = np.trace(M) / max(np.sum(every * every), 1e-300)
     try:

@@ -21,7 +21,8 @@ from robots.benchmarks.rolling import (
     rolling_disk,
     snakeboard,
 )
-from sim_core.errors import InvalidMechanism, UnknownName
+from sim_core.assembly import consistent_start
+from sim_core.errors import InvalidMechanism, InvalidRequest, UnknownName
 from sim_core.mechanism import (
     Body,
     Joint,
@@ -398,6 +399,7 @@ def test_the_reaction_of_the_base_is_what_the_rollers_leave_of_its_momentum() ->
         (lambda: blocked(), "constraint 'front_left_rim' blocks a slip that the joints of 'front_left' block already"),
         (lambda: wrong(body="ground"), "the wheel is on body 'ground' and the plane on 'ground'"),
         (lambda: wrong(axis=None), "rollers is 0 rad, but the constraint has no axis, as for a sphere"),
+        (lambda: wrong(rollers=45.0), "rollers is 45 rad; it must be from -pi to pi, such as 0.785 for 45 degrees"),
         (lambda: wrong(axis=(0.0, 2.0, 0.0)), "axis is (0.0, 2.0, 0.0); it must have length 1"),
         (lambda: wrong(radius=-0.1), "radius is -0.1 m; it must not be negative"),
         (lambda: wrong(other="table"), "'table'"),
@@ -408,6 +410,14 @@ def test_bad_input_ends_with_one_line(mechanism: Callable[[], Mechanism], line: 
         Simulation(assemble(mechanism()))
     assert line in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_no_start_is_found_near_a_wheel_that_lies_flat() -> None:
+    floor = Touching(name="floor", body="disk", axis=(0.0, 0.0, 1.0), radius=RADIUS)
+    flat = disk(0.0, (0.0, 0.0, 0.0), constraints=(floor,), outputs=())
+    q, v = np.array(flat.initial_q), np.array(flat.initial_v)
+    with pytest.raises(InvalidRequest, match=r"found no initial state of 'rolling_disk'.* they have no finite values"):
+        consistent_start(assemble(flat), q, v)
 
 
 def blocked() -> Mechanism:

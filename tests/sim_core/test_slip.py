@@ -190,7 +190,7 @@ def test_bad_input_ends_with_one_line() -> None:
     ):
         with pytest.raises(kind, match=line):
             assemble(dataclasses.replace(plain, constraints=(dataclasses.replace(rim, **changes),)))
-    with pytest.raises(UnknownName, match="has no wheel that rolls 'rin'"):
+    with pytest.raises(UnknownName, match="has no rolling wheel 'rin'"):
         assemble(dataclasses.replace(plain, outputs=(SlipOutput(name="slip", constraint="rin"),)))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from sim_core.errors import InvalidMechanism, UnknownName
 from sim_core.mechanism.constraints import JointRelation, PrescribedMotion, Rolling, SpinRelation
 from sim_core.mechanism.custom_forces import explained, has_nan
@@ -34,6 +36,10 @@ def _check_wheel(wheel: OnPlane, mechanism: Mechanism, where: str) -> None:
         raise InvalidMechanism(
             f"{where}: rollers is {wheel.rollers:g} rad, but the constraint has no axis, as for a sphere; give the "
             "wheel's axis, or rollers=None"
+        )
+    if isinstance(wheel, Rolling) and abs(wheel.rollers or 0.0) > math.pi:
+        raise InvalidMechanism(
+            f"{where}: rollers is {wheel.rollers:g} rad; it must be from -pi to pi, such as 0.785 for 45 degrees"
         )
     if not isinstance(wheel, Rolling) or wheel.friction is None:
         return

@@ -38,7 +38,7 @@ def check_outputs(mechanism: Mechanism, owner: str) -> None:
         HoldingOutput: ("constraint", "constraint", dict.fromkeys(mechanism.switchable)),
         SurfaceForceOutput: ("contact", "contact", {contact.name: contact for contact in mechanism.contacts}),
         ContactForceOutput: ("contact", "contact", dict.fromkeys(touching)),
-        SlipOutput: ("constraint", "wheel that rolls", dict.fromkeys(rolling)),
+        SlipOutput: ("constraint", "rolling wheel", dict.fromkeys(rolling)),
         DeflectionOutput: ("beam", "beam", beams),
     }
     for output in mechanism.outputs:
