@@ -30,6 +30,7 @@ from nodes.hil.prediction.measured_poses import MeasuredPoses
 from nodes.hil.prediction.predicting import Judged, LivePrediction
 from nodes.hil.report.limits import Limits, angle_text, excess_text
 from nodes.node import Context, Node, Outgoing
+from robots.registry import build
 
 MOST_LEFT_OUT = 0.02  # with a clock that jumped: a larger share of unpaired states makes the verdict "not certain"
 PATIENCE_S = 1.0
@@ -170,7 +171,8 @@ class HilCompare(Node):
         if context.plan is None:
             return None
         try:
-            return MeasuredPoses(context.plan.sim)
+            sim = context.plan.sim
+            return MeasuredPoses(build(sim.robot, **sim.parameters), sim.poses_hz)
         except (ValueError, LookupError, OSError, ImportError) as error:
             context.warn(
                 f"measured_body_poses is not published, because the model cannot be built on this computer: {error}"

@@ -86,7 +86,10 @@ def choose_fields(requested: Sequence[str], signals: Signals | None = None) -> t
         name, _, curve = text.partition(".")
         if name not in known:
             curves = [] if signals is None else [f"{key}.{name}" for key in known if _has(signals, key, name)]
-            meant = did_you_mean(name, curves) or did_you_mean(name, known)
+            topics = [] if signals is None else [t for t in signals.store.topics if t.endswith(f"/{text}")]
+            meant = (
+                f"; did you mean {topics[0]!r}?" if topics else did_you_mean(name, curves) or did_you_mean(name, known)
+            )
             raise ValueError(
                 f"there is no field {name!r} to plot{meant}; use one of {', '.join(known)}, FIELD.CURVE for a single "
                 f"curve, such as outputs.{name}, or TOPIC.FIELD, such as my_controller/plot.values.{name}"

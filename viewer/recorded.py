@@ -27,7 +27,8 @@ def describe(file: str, recording: Recording, fields: Sequence[str]) -> tuple[Si
     cut = _missing(recording)
     topics = ", ".join(recording.topics) or "none"
     waiting = f"{Path(file).name} holds no state of a robot{cut}; its topics: {topics}"
-    shown = f"{signals.states} states in {_length(signals)}{_which(recording)}{cut}{diverged_text(signals)}"
+    kind = "states" if signals.states_topic == "state" else "measured states"
+    shown = f"{signals.states} {kind} in {_length(signals)}{_which(recording)}{cut}{diverged_text(signals)}"
     return signals, f"{Path(file).name}: {shown}", waiting
 
 

@@ -1,10 +1,14 @@
 """Description of a mechanism: bodies, joints, constraints, springs, actuators, guards and outputs."""
 
+from sim_core.mechanism.beams import Beam as Beam
+from sim_core.mechanism.beams import ContactForceOutput as ContactForceOutput
+from sim_core.mechanism.beams import DeflectionOutput as DeflectionOutput
 from sim_core.mechanism.composite_joints import CompositeJoint as CompositeJoint
 from sim_core.mechanism.composite_joints import cylindrical_joint as cylindrical_joint
 from sim_core.mechanism.composite_joints import screw_joint as screw_joint
 from sim_core.mechanism.composite_joints import universal_joint as universal_joint
 from sim_core.mechanism.constraints import Anchored as Anchored
+from sim_core.mechanism.constraints import BeamContact as BeamContact
 from sim_core.mechanism.constraints import ChainContact as ChainContact
 from sim_core.mechanism.constraints import Coincidence as Coincidence
 from sim_core.mechanism.constraints import Constraint as Constraint
@@ -47,18 +51,30 @@ from sim_core.mechanism.description import Vector3 as Vector3
 from sim_core.mechanism.description import X as X
 from sim_core.mechanism.description import Y as Y
 from sim_core.mechanism.description import Z as Z
+from sim_core.mechanism.guards import Aim as Aim
+from sim_core.mechanism.guards import Beyond as Beyond
+from sim_core.mechanism.guards import Commanded as Commanded
 from sim_core.mechanism.guards import Guard as Guard
+from sim_core.mechanism.guards import Pushed as Pushed
+from sim_core.mechanism.guards import Sinking as Sinking
+from sim_core.mechanism.guards import Slipping as Slipping
+from sim_core.mechanism.guards import SlipReversed as SlipReversed
+from sim_core.mechanism.guards import SlipTurned as SlipTurned
+from sim_core.mechanism.guards import Window as Window
 from sim_core.mechanism.joints import JointFriction as JointFriction
 from sim_core.mechanism.joints import JointSpring as JointSpring
 from sim_core.mechanism.joints import JointStops as JointStops
 from sim_core.mechanism.joints import dissipation_for as dissipation_for
 from sim_core.mechanism.joints import stiffness_for as stiffness_for
 from sim_core.mechanism.outputs import AccelerometerOutput as AccelerometerOutput
+from sim_core.mechanism.outputs import ForceOutput as ForceOutput
 from sim_core.mechanism.outputs import ForceTorqueOutput as ForceTorqueOutput
 from sim_core.mechanism.outputs import GyroscopeOutput as GyroscopeOutput
+from sim_core.mechanism.outputs import HoldingOutput as HoldingOutput
 from sim_core.mechanism.outputs import Output as Output
 from sim_core.mechanism.outputs import ReactionOutput as ReactionOutput
 from sim_core.mechanism.outputs import SurfaceForceOutput as SurfaceForceOutput
+from sim_core.mechanism.outputs import VelocityOutput as VelocityOutput
 from sim_core.mechanism.quantities import CapturedParameter as CapturedParameter
 from sim_core.mechanism.reactions import with_reactions as with_reactions
 from sim_core.mechanism.rolling import SlipOutput as SlipOutput

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
+import sim_core.mechanism
 from robots.registry import build, names
 from sim_core.errors import InvalidRequest
 from sim_core.mechanism import (
@@ -177,3 +178,19 @@ def test_an_actuator_without_a_unit_has_that_of_an_effort_along_its_joint() -> N
         for name, joint, unit in (("a", "rail", ""), ("b", "hinge", ""), ("c", "hinge", "V"))
     ]
     assert [each.unit for each in cart(actuators=tuple(drives)).actuators] == ["N", "N m", "V"]
+
+
+def test_every_kind_of_part_that_a_description_has_can_be_imported_from_its_module() -> None:
+    kinds: set[Any] = set()
+
+    def walk(hint: Any) -> None:
+        for inner in get_args(hint):
+            walk(inner)
+        if dataclasses.is_dataclass(hint) and hint not in kinds:
+            kinds.add(hint)
+            for each in get_type_hints(hint).values():
+                walk(each)
+
+    walk(Mechanism)
+    assert len(kinds) > 50
+    assert [kind.__name__ for kind in kinds if getattr(sim_core.mechanism, kind.__name__, None) is not kind] == []

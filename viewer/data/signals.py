@@ -29,7 +29,7 @@ from viewer.data.recorded_store import RecordedStore
 from viewer.data.series import Floats, Series, Table, Track, Whole, row_at
 from viewer.data.store import DERIVED, DERIVED_TOPIC, FORCE, HOLD, ORIENTATION, PLACE, SCALARS
 
-MEASURED = "measured_body_poses"  # topic with the poses of the measured robot
+MEASURED, STATES = "measured_body_poses", "measured_state"  # topics of the measured robot: its poses, its states
 DIVERGED = "diverged"  # kind of the event that a diverged simulation publishes
 # Velocities above OUT_OF_ALL times the USUAL quantile belong to the divergence rather than to the motion.
 USUAL, OUT_OF_ALL = 0.9, 10.0
@@ -42,6 +42,7 @@ Store = LiveStore | RecordedStore
 class Signals:
     """The run of one robot: the first robot whose messages arrive.
 
+    states_topic  topic of the states: "state", or "measured_state" of a recording in which nothing was simulated
     store        numeric fields of all topics, also those of other robots
     poses        one row per instant: positions (3n,), m, and then quaternions (4n,) of the n bodies; None before the
                  first poses
@@ -66,6 +67,7 @@ class Signals:
         """
         self.store: Store = LiveStore() if store is None else store
         self.robot = ""
+        self.states_topic = "state"
         self.description: Description | None = None
         self.units: dict[tuple[str, str], str] = {}
         self.poses: Series | None = None
@@ -84,14 +86,16 @@ class Signals:
     @property
     def times(self) -> Floats:
         """Times of the states that are kept, s."""
-        return self.store.times(f"{self.robot}/state")
+        return self.store.times(f"{self.robot}/{self.states_topic}")
 
     def topic_of(self, field: str) -> str:
         """Topic with a field of the robot's states, such as "position", or a field that is computed from them."""
-        return f"{self.robot}/{DERIVED_TOPIC if field in DERIVED else 'state'}"
+        return f"{self.robot}/{DERIVED_TOPIC if field in DERIVED else self.states_topic}"
 
     def labels(self, field: str) -> list[str]:
         """Names of the values of a field of the robot: of its joints, outputs, forces; [field] for a single value."""
+        if field in SCALARS and self.states_topic == STATES:  # no sensor has them
+            return []
         parts = (name.partition(".") for name in self.store.fields(self.topic_of(field)))
         return [label or kind for kind, _, label in parts if kind == field]
 
@@ -224,10 +228,10 @@ def from_recording(recording: Recording) -> Signals:
             named = {name.removeprefix("units."): name for name in columns if name.startswith("units.")}
             for name, column in named.items():
                 signals.units[topic, name] = next((str(unit) for unit in columns[column][::-1] if unit), "")
-    state = recording.topic_of_states()
+    state = recording.topic_of_states() or next((each for each in recording.topics if _leaf(each) == STATES), None)
     if state is None:
         return signals
-    signals.robot = state.rpartition("/")[0]
+    signals.robot, _, signals.states_topic = state.rpartition("/")
     columns, times = recording[state], store.times(state)
     signals.time = float(times[-1])
     signals.states = len(times)
@@ -242,8 +246,9 @@ def from_recording(recording: Recording) -> Signals:
                 signals._add_push(float(time), str(part), str(new))
             elif source != target:
                 signals.changes.append((float(time), str(kind)))
-    signals.poses = _recorded_poses(recording, f"{signals.robot}/body_poses")
-    signals.measured = _recorded_poses(recording, f"{signals.robot}/{MEASURED}")
+    simulated, measured = (_recorded_poses(recording, f"{signals.robot}/{leaf}") for leaf in ("body_poses", MEASURED))
+    is_measured = signals.states_topic == STATES
+    signals.poses, signals.measured = (measured, None) if is_measured else (simulated, measured)
     _add_lines(signals, recording)
     return signals
 

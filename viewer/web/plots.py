@@ -53,10 +53,10 @@ class WebPlots:
     def choose(self, signals: Signals) -> None:
         """Make the plots that this robot has, unless they are there, and offer its signals to add."""
         with self._guard:
-            self._signals = signals
+            self._signals, states = signals, f"{signals.robot}/{signals.states_topic}"
             kinds = tuple(
                 f"{topic} {kind}"
-                for topic in sorted(signals.store.topics, key=lambda each: (each != f"{signals.robot}/state", each))
+                for topic in sorted(signals.store.topics, key=lambda each: (each != states, each))
                 for kind in dict.fromkeys(_kind_of(each) for each in signals.store.fields(topic))
             )
             if kinds and tuple(self._kind.options) != kinds:

@@ -16,16 +16,22 @@ from sim_core.mechanism import Mechanism
 # Words of column names, the most telling first; a set value or a controller's demand is no measurement.
 WORDS: dict[Channel, tuple[str, ...]] = {
     "command": ("clipped", "cmd", "command", "tau_con"),
-    "effort": ("effort", "torque", "tau", "trq", "current", "force"),
+    "effort": ("effort", "torque", "tau", "trq", "current", "amps", "force", "i"),
     "velocity": ("velocity", "velocities", "vel", "speed", "dq", "qd", "rate"),
-    "position": ("position", "positions", "pos", "angle", "ang", "q", "theta"),
+    "position": ("position", "positions", "pos", "angle", "ang", "q", "theta", "encoder", "enc", "counts", "ticks"),
 }
 MEASURED = {"meas", "measured", "actual"}
 DEMANDS = {
     *("des", "desired", "ref", "reference", "goal", "target", "setpoint", "store"),
     *("filt", "raw", "acc", "error", "fric", "friction"),
 }
-TIMES = ("time", "t", "timestamp", "stamp", "meas_time", "time_s", "sec", "seconds")
+TIMES = ("time", "t", "timestamp", "stamp", "meas_time", "sec", "seconds")
+TIME_UNITS = {"s": "s", "sec": "s", "ms": "ms", "msec": "ms", "us": "us", "usec": "us", "ns": "ns", "nsec": "ns"}
+# Unit that words of a column's name say, and what a person has to add to it.
+UNITS: dict[Channel, tuple[tuple[str, ...], str, str]] = {
+    "effort": (("current", "amps", "i"), "A", "; add gain = N m per A, and gear"),
+    "position": (("encoder", "enc", "counts", "ticks"), "counts", "; add counts_per_turn, gear, sign and offset"),
+}
 TURN = 2.0 * np.pi
 
 
@@ -40,7 +46,7 @@ def guess(tables: Sequence[Table], mechanism: Mechanism, robot: str) -> str:
     """
     every = {name: values for table in tables for name, values in table.columns.items()}
     columns = {name: every[name] for name in sorted(every, key=lambda name: _rank(name, every[name]))}
-    time = next((name for name in columns if _words(name) and " ".join(_words(name)) in _spoken(TIMES)), "")
+    time, time_unit = next(((name, unit) for name in columns if (unit := _time_unit(name))), ("", "s"))
     chosen: dict[str, dict[Channel, str]] = {joint.name: {} for joint in mechanism.moving_joints}
     used = {time}
     for name in columns:
@@ -60,7 +66,7 @@ def guess(tables: Sequence[Table], mechanism: Mechanism, robot: str) -> str:
         f"column = {json.dumps(time)}"
         if time
         else '# column = "..."      # the log has no column that is named as a time',
-        'unit = "s"              # s, ms, us or ns',
+        f'unit = "{time_unit}"{" " * (15 - len(time_unit))}# s, ms, us or ns',
         "# ranges = [[0.0, 10.0]]  # s; by default all of the log",
     ]
     rest = [name for name in every if name not in used]
@@ -91,6 +97,14 @@ def guess(tables: Sequence[Table], mechanism: Mechanism, robot: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _time_unit(name: str) -> str:
+    """Unit of a column that is named as a time, s where its name has none; "" for another column."""
+    *words, last = _words(name) or [""]
+    if " ".join((*words, last)) in _spoken(TIMES):
+        return "s"
+    return TIME_UNITS.get(last, "") if " ".join(words) in _spoken(TIMES) else ""
+
+
 def _spoken(names: Iterable[str]) -> set[str]:
     return {" ".join(_words(name)) for name in names}
 
@@ -116,13 +130,14 @@ def _has(words: Sequence[str], hint: str) -> bool:
 
 
 def _joint(name: str, joints: Sequence[str], channel: Channel) -> str | None:
-    """The joint whose name is in the name of a column, the longest first."""
+    """The joint whose name is in the name of a column, the longest first, or the only one that a word abbreviates."""
     words = _words(name)
     for joint in sorted(joints, key=lambda each: -len(_words(each))):
         own = [word for word in _words(joint) if word != "joint"] or _words(joint)
         if _has([word for word in words if word != "joint"], "_".join(own)):
             return joint
-    return None
+    short = [joint for joint in joints if any(len(word) > 1 and joint.lower().startswith(word) for word in words)]
+    return short[0] if len(short) == 1 else None
 
 
 def _by_number(columns: dict[str, Floats], chosen: dict[str, dict[Channel, str]], used: set[str]) -> None:
@@ -160,11 +175,13 @@ def _lines(columns: dict[str, Floats], given: dict[Channel, str], slides: bool) 
     lines = []
     for channel in CHANNELS:
         if name := given.get(channel):
-            unit = units.get(channel, "N" if slides else "N m")
+            unit, missing = units.get(channel, "N" if slides else "N m"), ""
+            if channel in UNITS and any(_has(_words(name), hint) for hint in UNITS[channel][0]):
+                _, unit, missing = UNITS[channel]
             values = columns[name][np.isfinite(columns[name])]
-            wide = channel == "position" and not slides and len(values) and np.ptp(values) > 2.0 * TURN
+            wide = channel == "position" and unit == "rad" and len(values) and np.ptp(values) > 2.0 * TURN
             text = f'{channel} = {{ column = {json.dumps(name)}, unit = "{unit}" }}'
-            lines.append(f"{text}  # {_span(values)}" + ("; degrees?" if wide else ""))
+            lines.append(f"{text}  # {_span(values)}{missing}" + ("; degrees?" if wide else ""))
     return lines
 
 

@@ -18,6 +18,7 @@ from nodes.hil.alignment.streams import GAP_FACTOR
 from nodes.hil.logs.columns import CHANNELS, Channels, Column, Columns, Coupling, time_factor
 from nodes.hil.logs.tables import Floats, LogError, Table, find_column
 from nodes.hil.logs.units import UNKNOWN, Channel
+from nodes.hil.prediction.measured_poses import MeasuredPoses
 from robots.files import is_reference, located_if_there, with_located_corrections
 from robots.registry import LOCKED, build
 from sim_core.mechanism import Mechanism
@@ -286,8 +287,8 @@ class _Reader:
 def write_recording(log: ImportedLog, description: Description, path: Path, folders: Iterable[Path] = ()) -> int:
     """Write the log as a recording; returns the number of messages. A recording at `path` is replaced.
 
-    Topics are <robot>/description, <robot>/measured_state and, for a log with commands, <robot>/applied_command. A
-    value that the log does not have is null.
+    Topics are <robot>/description, <robot>/measured_state, the bodies' poses there, <robot>/measured_body_poses, and,
+    for a log with commands, <robot>/applied_command. A value that the log does not have is null.
 
     description  description of the robot; its name and time are set here
     folders      folders in which the robot's file is searched for, after the working folder
@@ -307,8 +308,11 @@ def write_recording(log: ImportedLog, description: Description, path: Path, fold
         start = float(log.time[0])
         description.robot, description.seq, description.timestamp = robot, 1, start
         writer.write(f"{robot}/description", description, start)
+        poses = MeasuredPoses(log.mechanism, sim.poses_hz)
         for leaf, message in _messages(log):
             writer.write(f"{robot}/{leaf}", message, message.timestamp)
+            if isinstance(message, RobotState) and (posed := poses.at(message)) is not None:
+                writer.write(f"{robot}/measured_body_poses", posed, message.timestamp)
         writer.take_place()
         return writer.messages
 

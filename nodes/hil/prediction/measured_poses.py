@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from nodes.framework.messages import BodyPoses, RobotState
-from nodes.framework.plan.launch_plan import SimPlan
 from nodes.hil.alignment.streams import Floats
-from robots.registry import build
+from sim_core.mechanism import Mechanism
 from sim_core.spatial import perpendicular_axes, quaternions_from_rotations, rotation_from_quaternion
 from sim_core.system import System, assemble
 
@@ -26,12 +25,14 @@ class MeasuredPoses:
     pose of a spherical, free or planar joint. In joint coordinates without loops, the joint positions give the body
     poses directly. Otherwise, least squares from the previous pose finds the coordinates that fit the measured
     positions best and close the loops. Beams are drawn undeflected.
+
+    mechanism  the model of the robot
+    poses_hz   largest number of poses per second
     """
 
-    def __init__(self, sim: SimPlan) -> None:
-        self._system = assemble(build(sim.robot, **sim.parameters))
-        self._period_s = 1.0 / sim.poses_hz
-        mechanism = self._system.mechanism
+    def __init__(self, mechanism: Mechanism, poses_hz: float) -> None:
+        self._system = assemble(mechanism)
+        self._period_s = 1.0 / poses_hz
         self._q = np.array(mechanism.initial_q[: self._system.n_q], dtype=float)
         self._q = np.concatenate([self._q, np.zeros(self._system.n_q - len(self._q))])
         self._p = self._system.default_parameters()
@@ -55,7 +56,8 @@ class MeasuredPoses:
         if self._due - self._period_s < time < self._due - 1e-9:
             return None
         self._due = time + self._period_s
-        own = dict(zip(measured.name, measured.position, strict=False))
+        pairs = zip(measured.name, measured.position, strict=False)
+        own = {name: position for name, position in pairs if position == position}  # NaN is a gap
         self._place_frames(measured.frames or self._frames)
         self._write_joints({**self._model, **own})
         if not self._is_direct:

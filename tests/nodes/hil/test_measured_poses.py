@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from nodes.framework.messages import RobotState
-from nodes.framework.plan.launch_plan import SimPlan
 from nodes.hil.prediction.measured_poses import MeasuredPoses
 from robots.registry import build
 from sim_core.simulation import Simulation
@@ -36,7 +35,7 @@ def measured(simulation: Simulation, time: float) -> RobotState:
 )
 def test_the_bodies_stand_where_the_measured_joints_are(robot: str, parameters: dict[str, float | str]) -> None:
     simulation = moved(robot, **parameters)
-    poses = MeasuredPoses(SimPlan(robot=robot, parameters=parameters)).at(measured(simulation, 0.2))
+    poses = MeasuredPoses(build(robot, **parameters), 60.0).at(measured(simulation, 0.2))
     assert poses is not None
     p, quaternion = simulation.poses()
     np.testing.assert_allclose(np.reshape(poses.p, (-1, 3)), p, atol=1e-8)
@@ -55,7 +54,7 @@ def test_the_body_of_a_planar_joint_stands_where_it_was_measured(tmp_path: Path)
     robot = str(tmp_path / "cart.urdf")
     simulation = Simulation(assemble(build(robot)), step_s=1e-3)
     simulation.reset([0.4, -0.2, 1.3], [0.1, 0.2, 0.3])
-    poses = MeasuredPoses(SimPlan(robot=robot)).at(measured(simulation, 0.2))
+    poses = MeasuredPoses(build(robot), 60.0).at(measured(simulation, 0.2))
     assert poses is not None
     np.testing.assert_allclose(np.reshape(poses.p, (-1, 3)), simulation.poses()[0], atol=1e-12)
     turned = (np.reshape(poses.quaternion, (-1, 4)) * simulation.poses()[1]).sum(axis=1)
@@ -65,7 +64,7 @@ def test_the_body_of_a_planar_joint_stands_where_it_was_measured(tmp_path: Path)
 def test_a_joint_that_is_not_measured_stands_as_in_the_model() -> None:
     simulation = moved("rotary_pendulum")
     state = measured(simulation, 0.2)
-    found = MeasuredPoses(SimPlan(robot="rotary_pendulum"))
+    found = MeasuredPoses(build("rotary_pendulum"), 60.0)
     found.add_state(state)
     part = RobotState(timestamp=0.2, name=state.name[:1], position=[state.position[0]])
     poses = found.at(part)
@@ -74,7 +73,7 @@ def test_a_joint_that_is_not_measured_stands_as_in_the_model() -> None:
 
 
 def test_poses_come_at_the_rate_of_the_plan_and_again_after_a_reset() -> None:
-    found = MeasuredPoses(SimPlan(robot="rotary_pendulum", poses_hz=50.0))
+    found = MeasuredPoses(build("rotary_pendulum"), 50.0)
     times = [0.001 * tick for tick in range(100)]
     said = [time for time in times if found.at(RobotState(timestamp=time)) is not None]
     np.testing.assert_allclose(said, [0.0, 0.02, 0.04, 0.06, 0.08], atol=1e-12)

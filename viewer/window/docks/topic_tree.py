@@ -109,7 +109,7 @@ class TopicTree(QtWidgets.QWidget):
 
     def _fill(self, source: Source, content: list[tuple[str, tuple[str, ...]]]) -> None:
         opened = {item.data(0, TOPIC) for item in self._topic_items() if item.isExpanded()} or {
-            f"{source.signals.robot}/state"
+            f"{source.signals.robot}/{source.signals.states_topic}"
         }
         self.tree.clear()
         for topic, fields in content:

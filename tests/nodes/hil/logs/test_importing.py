@@ -15,6 +15,9 @@ from nodes.hil.logs.columns import Columns, read_columns
 from nodes.hil.logs.files import read_tables
 from nodes.hil.logs.importing import METADATA, ImportNote, import_log, mechanism_of
 from nodes.hil.logs.tables import LogError, Table
+from robots.registry import build
+from sim_core.system import assemble
+from viewer.data.signals import from_recording
 
 RICMONK = Path(__file__).parents[4] / "nodes/hil/logs/example"
 
@@ -46,6 +49,22 @@ def test_a_log_of_a_real_robot_becomes_a_recording_with_its_numbers(tmp_path: Pa
     assert note.files == ["swing.csv"]
     assert found.description is not None
     assert [joint.name for joint in found.description.joints] == ["arm_1", "tail", "arm_2"]
+
+
+def test_an_imported_log_is_drawn_at_its_measured_positions(tmp_path: Path) -> None:
+    out = tmp_path / "swing.mcap"
+    assert run("import", RICMONK / "swing.csv", "--columns", RICMONK / "swing.toml", "-o", out) == 0
+    found = read_recording(out)
+    state, poses = found["ricmonk/measured_state"], found["ricmonk/measured_body_poses"]
+    system = assemble(build("ricmonk"))
+    at = int(np.searchsorted(state["timestamp"], poses["timestamp"][20]))
+    p, _ = system.poses(0.0, state["position"][at], np.zeros(3), system.default_parameters())
+    np.testing.assert_allclose(poses["p"][20], p.ravel(), atol=1e-7)
+    signals = from_recording(found)
+    assert (signals.robot, signals.states) == ("ricmonk", len(state["timestamp"]))
+    assert signals.poses is not None
+    assert signals.labels("position") == ["arm_1", "tail", "arm_2"]
+    assert signals.labels("energy") == []  # no sensor has it
 
 
 def test_an_import_replaces_a_file_only_with_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,6 +222,14 @@ GUESSED = [
     ("ricmonk", "time,tail_pos,tail_clipped_tau,tail_cmd_tau\n0,0,0,1\n1,1,0,2\n", 'column = "tail_cmd_tau"'),
     ("ricmonk", "time,tail_pos,phi_tau\n0,0,0\n1,1,2\n", "# effort = "),
     ("rotary_pendulum", "time,pendulum_position,torque\n0,0,0\n1,1,2\n", "#   torque  0 .. 2"),
+    ("ricmonk", "time_ms,tail_pos,tail_tau\n0,0,1\n1,1,2\n", 'unit = "ms"'),
+    (
+        "ricmonk",
+        "t,tail_enc,tail_current\n0,0,1\n1,1,2\n",
+        'column = "tail_enc", unit = "counts" }  # 0 .. 1; add counts_',
+    ),
+    ("ricmonk", "t,tail_enc,tail_current\n0,0,1\n1,1,2\n", 'unit = "A" }  # 1 .. 2; add gain'),
+    ("ricmonk", "t,enc_ta,i_ta\n0,0,1\n1,1,2\n", 'effort = { column = "i_ta", unit = "A" }'),
     ("single_pendulum", "time,position,velocity,torque\n0,0,0,1\n1,1,0,2\n", 'effort = { column = "torque"'),
 ]
 
