@@ -165,7 +165,8 @@ class Nmpc(Node):
     """Replies to each state with the efforts of the latest plan; plans by real-time iterations.
 
     A plan begins from the state that the model predicts for the time at which the plan is in use. If a plan has no
-    solution or is late, the previous plan goes on, and the counters `failed_plans` and `late_plans` count it.
+    solution or is late, the previous plan goes on, and the counters `failed_plans` and `late_plans` count it. The
+    counter `plans_beyond_limits` counts plans that cannot keep the limits of positions and velocities.
 
     In realtime, a thread solves while the node goes on answering states. In lockstep, the solution is at hand at once,
     and its plan is used after `solve_ms`.
@@ -233,7 +234,7 @@ class Nmpc(Node):
         self._plan: EffortPlan | None = None
         self._next_plan: EffortPlan | None = None
         self._due, self._held, self._has_failed = -np.inf, False, False
-        self._counts = {"plans": 0, "failed_plans": 0, "late_plans": 0}
+        self._counts = {"plans": 0, "failed_plans": 0, "late_plans": 0, "plans_beyond_limits": 0}
 
     def on_message(self, name: str, message: Message) -> Outgoing:
         if isinstance(message, JointReference):
@@ -304,6 +305,7 @@ class Nmpc(Node):
             self._counts["failed_plans"] += 1
             return
         self._counts["plans"] += 1
+        self._counts["plans_beyond_limits"] += not self._control.keeps_limits
         self._counts["late_plans"] += now > plan.ready + SAME_INSTANT
         self._next_plan = plan
 
@@ -325,6 +327,10 @@ class Nmpc(Node):
     @property
     def counters(self) -> Mapping[str, int]:
         return self._counts
+
+    @property
+    def figures(self) -> Mapping[str, float]:
+        return {name: count for name, count in self._counts.items() if count and name != "plans"}
 
     @classmethod
     def rehearsal(cls, params: Any, plan: Plan) -> Callable[[], Any]:

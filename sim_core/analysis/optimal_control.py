@@ -64,7 +64,8 @@ class OptimalControl:
     subject to x_(k+1) = f(x_k, u_k), a step of the classical Runge-Kutta method, and to the limits
 
     `iterate` makes one Gauss-Newton step from the arrays `x` and `u`, which the caller may set. The spheres are
-    soft constraints, with one slack per stage: a state inside a sphere leaves it instead of having no solution.
+    soft constraints, with one slack per stage: a state inside a sphere leaves it instead of having no solution. Where
+    no efforts can keep the limits of positions and velocities, a step leaves these out, and `keeps_limits` is false.
 
     system   tree without constraints
     horizon  number N of stages
@@ -94,6 +95,7 @@ class OptimalControl:
         scale[-1] = costs.terminal
         self._w_q, self._w_v, self._w_p = scale * costs.position, scale * costs.velocity, scale * costs.point
         self._qp = _StageProgram(N, n, n_u, len(limits.spheres))
+        self.keeps_limits = True  # whether the latest iteration does
         self.change = np.inf  # largest change of x and u in the latest iteration
 
     def iterate(self, start: Array) -> bool:
@@ -107,8 +109,11 @@ class OptimalControl:
         self._bound(start)
         if self._point is not None:
             self._follow_point()
-        if not self._qp.solve():
-            return False
+        self.keeps_limits = self._qp.solve()
+        if not self.keeps_limits:
+            self._release()
+            if not self._qp.solve():
+                return False
         du, dx = self._qp.du, self._qp.dx
         share = min(1.0, LARGEST_MOVE / max(float(np.abs(dx[:, : self.n]).max()), 1e-300))
         self.u += share * du
@@ -154,6 +159,12 @@ class OptimalControl:
         qp.v_low[:], qp.v_high[:] = -limits.velocity - v, limits.velocity - v
         fastest = np.maximum(limits.velocity, np.abs(start[self.n :]))
         qp.v_low[0], qp.v_high[0] = -fastest - v[0], fastest - v[0]
+
+    def _release(self) -> None:
+        """Remove the bounds of dq and dv."""
+        qp = self._qp
+        for low, high in ((qp.q_low, qp.q_high), (qp.v_low, qp.v_high)):
+            low[:], high[:] = -np.inf, np.inf
 
     def _follow_point(self) -> None:
         assert self._point is not None

@@ -51,6 +51,11 @@ def started(file: str = LAUNCH, **changes: Any) -> Nmpc:
 def swing(node: Nmpc, seconds: float, delay_steps: int = 0) -> np.ndarray:
     """Rows (t, arm, pendulum, torque) of the pendulum under the node's commands, which take effect with a delay."""
     sim = Simulation(assemble(build("rotary_pendulum", coordinates="joint", start_deg=0.0)), step_s=1e-3)
+    return moved(node, sim, seconds, delay_steps)
+
+
+def moved(node: Nmpc, sim: Simulation, seconds: float, delay_steps: int = 0) -> np.ndarray:
+    """Rows of the pendulum of a simulation, as of `swing`."""
     waiting, rows = [0.0] * delay_steps, []
     for k in range(round(seconds / 1e-3)):
         q, v = sim.coordinates.tolist(), sim.velocities.tolist()
@@ -80,6 +85,16 @@ def test_the_pendulum_stands_within_a_second_at_its_torque_limit() -> None:
 
 def test_the_state_is_predicted_over_a_known_delay() -> None:
     assert stands_from(swing(started(delay_ms=20.0), 1.5, delay_steps=20)) <= 1.0
+
+
+def test_a_joint_that_comes_to_its_limit_too_fast_is_brought_back() -> None:
+    """The arm starts beyond its limit and moves away from it; no effort can keep the limit at the next stage."""
+    node = started(position_limit={"arm": [-10.0, 10.0]}, waypoints=[[0.0, 0.0, 0.0]])
+    sim = Simulation(assemble(build("rotary_pendulum", coordinates="joint", start_deg=0.0)), step_s=1e-3)
+    sim.reset([0.2, 0.0], [2.0, 0.0])
+    rows = moved(node, sim, 0.6)
+    assert list(node.figures) == ["plans_beyond_limits"]
+    assert np.abs(rows[-50:, 1]).max() <= np.radians(10.0)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +199,7 @@ def test_a_thread_solves_in_realtime_while_the_old_plan_goes_on() -> None:
     assert old is not None
     for k in range(1, 61):  # the first solution is due at 20 ms, the others at 40 and 60 ms
         assert answer(k) == pytest.approx(old.effort_at(1e-3 * k)[0])
-    assert node.counters == {"plans": 0, "failed_plans": 0, "late_plans": 2}
+    assert node.figures == {"late_plans": 2}
     released.set()
     assert node._running is not None
     node._running.result(20.0)
