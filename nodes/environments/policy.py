@@ -82,7 +82,10 @@ class PolicyNode(Node):
         observation = np.asarray(self.task.observe(Motion(q, v, np.array([state.timestamp]))), dtype=float)
         action = np.asarray(self.act(self._weights, observation[:, 0]), dtype=float)
         if action.shape != self._largest.shape or not np.isfinite(action).all():
-            raise ValueError(f"the action is {action}; it must be {len(self._largest)} finite numbers")
+            raise ValueError(
+                f"the action is {action.tolist()}; it must be finite numbers, one per actuator, of shape "
+                f"{self._largest.shape}"
+            )
         inputs = (np.clip(action, -1.0, 1.0) * self._largest).tolist()
         return [
             ("command", JointCommand(mode=mode, name=names, value=[inputs[k] for k in places], state_seq=state.seq))
@@ -111,8 +114,8 @@ def read_weights(file: str | Path, shape: tuple[int, ...]) -> Array:
     except (OSError, KeyError, ValueError) as error:
         reason = f"has no array {WEIGHTS!r}" if isinstance(error, KeyError) else f"cannot be read: {error}"
         raise ValueError(f"file {str(file)!r} {reason}; numpy.savez(file, {WEIGHTS}=...) writes it") from None
-    if weights.shape != shape or not np.isfinite(weights).all():
-        raise ValueError(
-            f"the weights in {str(file)!r} have shape {weights.shape}; they must be finite, of shape {shape}"
-        )
+    if weights.shape != shape:
+        raise ValueError(f"the weights in {str(file)!r} have shape {weights.shape}; it must be {shape}")
+    if not np.isfinite(weights).all():
+        raise ValueError(f"the weights in {str(file)!r} are not all finite")
     return weights

@@ -101,7 +101,8 @@ def test_delays_of_environments_are_those_of_a_launch_with_this_link(file: str, 
         ({}, "give either `file` or `weights`"),
         ({"weights": [1.0, 2.0]}, "there are 2 weights; they must be 5 finite numbers"),
         ({"file": "nowhere.npz"}, "'nowhere.npz' cannot be read"),
-        ({"file": "short.npz"}, r"have shape \(3,\); they must be finite, of shape \(5,\)"),
+        ({"file": "short.npz"}, r"have shape \(3,\); it must be \(5,\)"),
+        ({"file": "nan.npz"}, "the weights in 'nan.npz' are not all finite"),
         ({"file": "other.npz"}, "has no array 'weights'"),
     ],
 )
@@ -111,6 +112,7 @@ def test_weights_that_do_not_fit_the_policy_are_refused_in_one_line(
     monkeypatch.chdir(tmp_path)
     np.savez("short.npz", weights=np.zeros(3))
     np.savez("other.npz", gains=np.zeros(5))
+    np.savez("nan.npz", weights=np.full(5, np.nan))
     sim = SimPlan(robot=TASK.robot, parameters=dict(TASK.parameters), mode="lockstep")
     plan = Plan(name="policy", sim=sim, nodes=[NodePlan(name="policy", run=f"{__file__}:Feedback", params=params)])
     with pytest.raises(ValueError, match=line) as error, open_run(plan, nodes={"policy": Feedback}):
