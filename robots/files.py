@@ -20,13 +20,12 @@ from typing import Any
 
 from sim_core.errors import InvalidRequest
 from sim_core.support.extras import install_hint
-from sim_core.support.suggestion import did_you_mean
+from sim_core.support.suggestion import MODELS, did_you_mean
 from sim_core.trusted_files import UntrustedFile, is_open_folder, require_named
 
 FORM = "path/to/file.py:function"
 MODEL_FORM = "path/to/robot.urdf"
 LONGEST_SHOWN = 400  # characters of a name in an error message
-MODELS = (".urdf", ".xml", ".mjcf")  # file name extensions of model files that can be read
 ROOT = Path(__file__).parents[1]
 SHARE = ROOT / "armswing" / "share"  # its folder launch/ has the installed launch files and examples
 PYTHON = sysconfig.get_paths()["stdlib"]

@@ -195,10 +195,14 @@ class World:
 
     def _started(self, random: np.random.Generator) -> tuple[Array, Array]:
         assert self.task.start is not None
-        q, v = (np.asarray(each, dtype=float) for each in self.task.start(random))
+        pairs = zip("qv", self.task.start(random), strict=True)
+        q, v = (self.system.with_states(name, np.asarray(values, dtype=float)) for name, values in pairs)
         for name, values in (("q", q), ("v", v)):
             if values.shape != (self.system.n_q,):
-                raise InvalidRequest(f"the start's {name} has shape {values.shape}; it must be {(self.system.n_q,)}")
+                names = ", ".join(self.system.coordinate_names)
+                raise InvalidRequest(
+                    f"the start's {name} has shape {values.shape}; it must be {(self.system.n_q,)}, for {names}"
+                )
         return q, v
 
     def step(self, inputs: Array) -> Motion:

@@ -51,7 +51,9 @@ def builder(path: Path, owner: str) -> Callable[..., Mechanism]:
         hull_points: Annotated[int, HULL_POINTS] = 16,
         start: Annotated[
             str,
-            ParameterInfo("positions at the start, as JOINT=NUMBER; * in a name stands for anything", none="near 0"),
+            ParameterInfo(
+                "positions at the start: JOINT=NUMBER, JOINT=NUMBER; * in a name stands for anything", none="near 0"
+            ),
         ] = "",
     ) -> Mechanism:
         """Build a robot from a URDF file."""

@@ -212,9 +212,9 @@ def _standing(
 
 
 def positions_of(text: str, owner: str) -> dict[str, float]:
-    """{pattern of joint names: position} of "JOINT=NUMBER JOINT=NUMBER ..."; raises InvalidRequest for other texts."""
+    """{pattern of joint names: position} of "JOINT=NUMBER, JOINT=NUMBER ..."; raises InvalidRequest for other texts."""
     found = dict[str, float]()
-    for part in text.split():
+    for part in text.replace(",", " ").split():
         name, _, number = part.partition("=")
         try:
             found[name] = float(number)

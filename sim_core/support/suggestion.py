@@ -1,10 +1,13 @@
-"""Suggestions for names that are probably misspelt. Needs the standard library only."""
+"""Suggestions for names that are probably misspelt, and for files of another kind. Needs the standard library only."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
+
+MODELS = (".urdf", ".xml", ".mjcf")  # file name extensions of model files that can be read
 
 
 def nearest(word: object, known: Iterable[object], cutoff: float = 0.6) -> str:
@@ -24,3 +27,9 @@ def did_you_mean(word: object, known: Iterable[object], show: Callable[[str], st
     parts = [name for name in names if str(word) in re.split(r"[_.]", name)]
     near = parts[:3] or list(filter(None, [nearest(word, names)]))
     return f"; did you mean {' or '.join(repr(show(name)) for name in near)}?" if near else ""
+
+
+def falls_hint(path: Path) -> str:
+    """Text for the end of a message about a file that is no launch file and no recording; "" unless it is a robot's."""
+    is_model = path.suffix.lower() in MODELS
+    return f"; it is a robot, which `armswing launch fall --set sim.robot={path}` lets fall" if is_model else ""

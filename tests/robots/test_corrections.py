@@ -28,7 +28,7 @@ URDF = """<robot name="rods">
 def corrected(folder: Path, corrections: str) -> Mechanism:
     (folder / "rods.urdf").write_text(URDF)
     (folder / "fitted.toml").write_text(corrections)
-    return build(str(folder / "rods.urdf"), start="shoulder=0.3 elbow=0.2", corrections=str(folder / "fitted.toml"))
+    return build(str(folder / "rods.urdf"), start="shoulder=0.3, elbow=0.2", corrections=str(folder / "fitted.toml"))
 
 
 def test_a_joint_that_sticks_sticks_with_its_corrected_friction(tmp_path: Path) -> None:

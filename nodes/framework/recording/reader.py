@@ -35,6 +35,7 @@ from nodes.framework.recording.runs import Run, RunCutter, picked, seq_of
 from nodes.framework.recording.schema import DECODE_ERRORS, decode_json, field_without_number, schema_name
 from nodes.framework.recording.sidecar import read_sidecar, sidecar_is_damaged
 from nodes.framework.recording.writer import RecordingWriter, is_complete
+from sim_core.support.suggestion import falls_hint
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,7 +154,9 @@ class RecordingFile:
         with open(self.path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if not FileSearch(file, size).is_recording:
-                raise RecordingError(f"{self.path} is not an MCAP file; expected a recording (.mcap)")
+                raise RecordingError(
+                    f"{self.path} is not an MCAP file; expected a recording (.mcap){falls_hint(Path(self.path))}"
+                )
         if size <= len(MCAP0_MAGIC):
             raise RecordingError(f"{self.path} is empty; expected a recording (.mcap)")
 

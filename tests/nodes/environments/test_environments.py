@@ -17,6 +17,7 @@ from armswing import Simulation
 from armswing.environments import Environment, Task, VectorEnvironment
 from nodes.environments.tasks.rotary_pendulum import TASK
 from sim_core.errors import InvalidRequest
+from tests.robots.test_corrections import URDF
 
 NAME = "armswing/rotary_pendulum-v0"
 SHORT = {"duration_s": 0.1}  # 10 actions
@@ -49,6 +50,23 @@ def test_a_vector_is_that_of_single_environments(mode: AutoresetMode) -> None:
             np.testing.assert_array_equal(found[4]["final_obs"], np.stack(list(wanted[4]["final_obs"])))
         ended += int(found[3].sum())
     assert ended >= 6
+
+
+def test_a_start_needs_no_states_of_friction_and_a_wrong_one_is_told_the_coordinates(tmp_path: Path) -> None:
+    (tmp_path / "rods.urdf").write_text(URDF)
+    task = Task(
+        robot=str(tmp_path / "rods.urdf"),
+        observe=lambda motion: motion.q,
+        reward=lambda motion, actions: -(motion.q**2).sum(axis=0),
+        start=lambda random: (np.full(2, 0.1), np.zeros(2)),
+        largest=[1.0, 1.0],
+        **SHORT,
+    )
+    observed, _ = Environment(task).reset(seed=1)
+    assert observed.tolist() == pytest.approx([0.1, 0.1, 0.0, 0.0])  # two joints, two bristles
+    wrong = dataclasses.replace(task, start=lambda random: (np.zeros(3), np.zeros(2)))
+    with pytest.raises(InvalidRequest, match=r"the start's q has shape \(3,\); it must be \(4,\), for .*bristle"):
+        Environment(wrong).reset(seed=1)
 
 
 def test_without_automatic_resets_a_mask_says_who_starts_again() -> None:

@@ -27,9 +27,9 @@ from nodes.cli.terminal import (
     working,
 )
 from nodes.framework.recording.new_file import write_file
-from robots.files import MODELS, is_model_file, robot_name
+from robots.files import is_model_file, robot_name
 from sim_core.errors import InvalidRequest
-from sim_core.support.suggestion import did_you_mean
+from sim_core.support.suggestion import MODELS, did_you_mean
 
 app = typer.Typer(epilog="Example: armswing robot list", no_args_is_help=True)
 maps.add_to(app)

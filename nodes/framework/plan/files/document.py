@@ -10,7 +10,7 @@ from nodes.framework.plan.files.shipped import installed_launch_files
 from nodes.framework.plan.files.source import Lines, Source
 from nodes.framework.plan.key_checks import PlanError
 from nodes.framework.plan.launch_plan import DEPTH
-from sim_core.support.suggestion import did_you_mean
+from sim_core.support.suggestion import did_you_mean, falls_hint
 from sim_core.support.toml_text import load_toml
 from sim_core.trusted_files import UntrustedFile, require_named
 
@@ -54,7 +54,7 @@ def read_document(file: Path, asked_in: str = "", without: str = "") -> Document
     except RecursionError:
         raise PlanError(f"{file}: {TOO_DEEP}") from None
     except ValueError as error:  # not TOML, or a number of thousands of digits
-        raise PlanError(f"{file}: not valid TOML: {error}") from None
+        raise PlanError(f"{file}: not valid TOML: {error}{falls_hint(Path(file))}") from None
     if is_deeper(values, DEPTH):
         raise PlanError(f"{file}: {TOO_DEEP}")
     return Document(values, Source(file, Lines(text)))

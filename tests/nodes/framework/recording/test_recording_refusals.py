@@ -33,6 +33,16 @@ def test_a_file_shorter_than_any_recording_is_not_called_cut_off(tmp_path: Path,
             read(path)
 
 
+def test_a_robots_file_in_place_of_a_recording_or_launch_file_is_told_how_to_let_it_fall(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "arm.urdf"
+    path.write_text("<robot name='arm'/>")
+    for words in (["info", str(path)], ["launch", str(path)]):
+        assert run(words) == 2
+        assert f"`armswing launch fall --set sim.robot={path}` lets fall" in capsys.readouterr().err
+
+
 def test_the_duration_is_of_what_was_said_while_recording_not_of_what_was_said_again(tmp_path: Path) -> None:
     path = tmp_path / "late.mcap"
     with RecordingWriter(path, {}) as writer:
