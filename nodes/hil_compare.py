@@ -112,7 +112,7 @@ class HilCompare(Node):
         self._poses = self._measured_poses(context)
         self._warned_lost = False
         self._patient_until: float | None = None  # time at which a robot that has sent nothing is warned of
-        self._hears_robot = False
+        self._hears_robot = self._warned_silent = False
         self._sums: dict[str, JointSums] = {}
         self._regular: dict[str, JointSums] = {}  # of the pairs at regular times only
         self._sliding: set[str] = set()
@@ -162,8 +162,8 @@ class HilCompare(Node):
         """Warn once, if no measured state arrived within PATIENCE_S of simulation time."""
         if self._patient_until is None:
             self._patient_until = self._time + PATIENCE_S
-        elif not self._hears_robot and self._time >= self._patient_until:
-            self._hears_robot = True
+        elif not (self._hears_robot or self._warned_silent) and self._time >= self._patient_until:
+            self._warned_silent = True
             self._context.warn(f"{NOTHING} for {PATIENCE_S:g} s; is the robot on, and does its driver publish them?")
 
     def _measured_poses(self, context: Context) -> MeasuredPoses | None:
@@ -296,8 +296,11 @@ class HilCompare(Node):
         guarded = "; ".join(self._guards.lines(self._time))
         missing = self._missing.until(self._time)
         if not self._sums:
-            if not alone:
+            if not self._hears_robot:
                 return Verdict("failed", NOTHING)
+            if paired:
+                first = f"{self._params.settle_s:g} s, where the verdict begins"
+                return Verdict("failed", f"all {paired} compared states are from before {first}")
             return Verdict("failed", "no measured state found a partner", counted, REPORT)
         if alone > paired:
             besides = f"; {missing}" if missing else ""

@@ -116,6 +116,14 @@ def test_a_robot_that_sends_nothing_is_warned_of_once(monkeypatch: pytest.Monkey
         assert len(lines) == expected
 
 
+def test_a_run_that_ends_before_the_comparison_begins_is_not_called_silent() -> None:
+    node = started(settle_s=1.0)
+    for k in range(5):
+        said(node, "state", state(0.01 * k, 0.0))
+        said(node, "measured_state", state(0.01 * k, 0.0))
+    assert str(node.verdict).startswith("failed: all 5 compared states are from before 1 s, where the verdict begins")
+
+
 def test_a_known_delay_is_taken_out() -> None:
     node = started(known_delay_ms=20.0)
     for k in range(11):
