@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -266,14 +266,19 @@ def _unknown(base: BaseParameters, n_b: int, place: int, names: Sequence[str]) -
 
 def refusals_of(
     regressor: LinearEfforts,
+    regression: Regression,
     base: BaseParameters,
     rows: Rows,
     estimates: Sequence[Estimate],
+    free: Mask,
     with_inertia: bool,
     refused: Mapping[str, str],
     names: Sequence[str],
 ) -> list[Refusal]:
-    """What cannot be known: efforts, parameters without effect, and parameters that the motion does not show."""
+    """What cannot be known: efforts, parameters without effect, and parameters that the motion does not show.
+
+    free  (n_x,) unknowns of which estimates were to be made
+    """
     found = [
         Refusal(f"efforts of {joint}", why, f"a known load at {joint}, or its motor constant")
         for joint, why in refused.items()
@@ -291,11 +296,12 @@ def refusals_of(
                 "a force sensor under the base",
             )
         )
+    told = {each.name.partition(" ")[0] for each in estimates}
+    found += _of_joints(regression, free, told, names)
     if not with_inertia:
         return found
     found += _only_in_sums(base)
-    told = {int(np.flatnonzero(each.direction == 1.0)[0]) for each in estimates}
-    untold = [k for k in range(len(base.columns)) if k not in told]
+    untold = [k for k, column in enumerate(base.columns) if base.parameters[column] not in told]
     for k, joint in zip(untold, _telling_joints(regressor, base, rows, untold), strict=True):
         found.append(
             Refusal(
@@ -305,6 +311,23 @@ def refusals_of(
             )
         )
     return found
+
+
+def _of_joints(regression: Regression, free: Mask, told: Collection[str], names: Sequence[str]) -> Iterator[Refusal]:
+    """Friction, and errors of the measurement, of each joint that are not among the estimates `told`."""
+    first = regression.n_b - regression.prior.n_zero
+    untold = [
+        name
+        for place in np.flatnonzero(free[first:]) + first
+        if (name := _unknown(regression.prior.base, regression.n_b, int(place), names)) not in told
+    ]
+    for joint in names:
+        if kinds := [kind for each, _, kind in (name.rpartition("/") for name in untold) if each == joint]:
+            yield Refusal(
+                f"{', '.join(kinds)} of {joint}",
+                "the motion does not tell it from the other parameters",
+                f"a wider motion of {joint} in both directions, at several speeds",
+            )
 
 
 def _only_in_sums(base: BaseParameters) -> list[Refusal]:

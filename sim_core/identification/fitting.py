@@ -131,9 +131,9 @@ class _Choice:
     any_inertia: bool
 
     @property
-    def unrestricted(self) -> Mask:
-        """Unknowns of the corrected model, and the inertias."""
-        return free_unknowns(self.regression, self.together, True, self.written, self.errors)
+    def estimated(self) -> Mask:
+        """Unknowns of which estimates are made: those of the corrected model, and any inertias that were asked for."""
+        return free_unknowns(self.regression, self.together, self.any_inertia, self.written, self.errors)
 
     @property
     def written(self) -> list[tuple[int, int]]:
@@ -408,7 +408,17 @@ class _Fitter:
             },
             estimates=tuple(estimates),
             refusals=tuple(
-                refusals_of(self.regressor, self.plain, rows, estimates, choice.any_inertia, refused, names)
+                refusals_of(
+                    self.regressor,
+                    regression,
+                    self.plain,
+                    rows,
+                    estimates,
+                    choice.estimated,
+                    choice.any_inertia,
+                    refused,
+                    names,
+                )
             ),
             base=self.base,
             prediction=Prediction(rows.time, rows.y, before, friction, after, rows.block),
@@ -426,7 +436,7 @@ class _Fitter:
             choice.regression,
             choice.rows,
             choice.together,
-            choice.unrestricted if choice.any_inertia else choice.free,
+            choice.estimated,
             models["before"],
             models["after"],
             self.joints,

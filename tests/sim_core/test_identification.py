@@ -13,7 +13,7 @@ from sim_core.errors import InvalidRequest
 from sim_core.identification.consistency import consistent_minimum
 from sim_core.identification.estimates import surely_changed
 from sim_core.identification.fitting import NothingToFitError, fit
-from sim_core.identification.friction import COLUMNS
+from sim_core.identification.friction import ALWAYS, COLUMNS
 from sim_core.identification.inertial_parameters import about_origin, is_consistent
 from sim_core.identification.intervals import MOST_ORDER, autocovariance, autoregressive, correlated_sum
 from sim_core.identification.regressor import Regressor
@@ -273,6 +273,24 @@ def test_a_consistent_minimum_does_not_depend_on_the_start() -> None:
 def test_the_corrected_model_is_the_free_one_if_that_is_consistent() -> None:
     for name, score in result().scores.items():
         assert abs(score.after - score.free) < 1e-4, name
+
+
+def test_friction_that_a_turn_at_one_speed_does_not_tell_is_named() -> None:
+    time, q, v, a = motion(10.0)
+    q[:, 0], v[:, 0], a[:, 0] = 2.0 * time, 2.0, 0.0
+    tau = planted()(q, v, a) @ planted().pi + VISCOUS * v
+    tau += 0.1 * np.random.default_rng(0).normal(size=tau.shape)
+    found = fit(model(), names(), [Recorded(time, q, tau)])
+    told = {each.name.split()[0] for each in found.estimates}
+    parts = [each.what.rpartition(" of ") for each in found.refusals]
+    named = {f"{joint}/{kind}" for kinds, _, joint in parts for kind in kinds.split(", ")}
+    usual = {joint: {f"{joint}/{kind}" for kind in ALWAYS} for joint in names()}
+    first = usual.pop(names()[0])
+    constant = {f"{names()[0]}/{kind}" for kind in ("viscous", "coulomb", "load")}
+    assert len(constant & named) == 2  # one sum of the three is known
+    assert first <= told | named
+    assert not told & named
+    assert not any(each & named for each in usual.values())
 
 
 def test_a_part_that_is_shorter_than_the_pauses_has_as_many_instants_of_motion_as_samples() -> None:
