@@ -76,6 +76,18 @@ def charmie() -> list[dict[str, Any]]:
     ]
 
 
+def slippery() -> None:
+    """Print where a base ends whose right wheel is at the cone while its left one spins, at three steps."""
+    system, ends = assemble(build("differential_drive", friction=0.2)), []
+    for step_s in (1e-3, 5e-4, 2.5e-4):
+        simulation = Simulation(system, step_s=step_s)
+        simulation.set_effort([0.4, 0.1])
+        simulation.advance(2.0)
+        ends.append(simulation.poses()[0][0, :2])
+    apart = max(float(np.linalg.norm(end - ends[-1])) for end in ends)
+    print(f"two slippery wheels: {np.linalg.norm(ends[-1]):.2f} m from the start, at 0.25 to 1 ms {apart:.3f} m apart")
+
+
 def main(json_path: str | None = None) -> dict[str, Any]:
     """Run every robot, print, write JSON where asked, and give the figures."""
     report, bars = dict[str, Any](), []
@@ -89,6 +101,7 @@ def main(json_path: str | None = None) -> dict[str, Any]:
         if name == "rolling disk":
             change = abs(simulation.energy() / energy - 1.0)
             bars.append(at_most(f"{name}: relative change of energy in {SECONDS:g} s", change, ENERGY_BAR))
+    slippery()
     bars += charmie()
     report["bars"] = bars
     for bar in bars:
