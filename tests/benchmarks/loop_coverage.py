@@ -1,11 +1,12 @@
 """Coverage of the intervals of fits through closed loops, over robots with planted errors.
 
-    python tests/benchmarks/loop_coverage.py [--runs 15] [--first 0] [--from launch] [--json FILE]
+    python tests/benchmarks/loop_coverage.py [--runs 15] [--from launch] [--json FILE]
 
 Each run has CHARMIE with closed loops, with errors planted in it: mass, friction, zero, delay or gain, alone or in
 pairs. Run k has the seed k and the cell k mod 15. By default, the efforts are those of the planted robot's inverse
 dynamics along a random motion, with noise, as encoders and current sensors show them. With --from launch, the robot is
 emulated in a launch, with its servos; there, a delay concerns positions and efforts alike, and no effort is late.
+With --json, a second call continues after the last run of the file.
 Counted are the intervals of 95 % that contain the planted value, the errors of the measurement that are found though
 none was planted, and the estimates that are exact to 2 %.
 
@@ -313,17 +314,23 @@ def main() -> None:
     """Run, print each run and the pooled counts."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=15)
-    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--from", dest="source", choices=("motion", "launch"), default="motion")
     parser.add_argument("--four-bar", action="store_true")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    runs = []
-    for number in range(given.first, given.first + given.runs):
-        runs.append(four_bar_run(number) if given.four_bar else run(number, given.source))
+    if given.four_bar and given.source == "launch":
+        parser.error("a four-bar has no launch")
+    runs = json.loads(given.json.read_text()) if given.json and given.json.exists() else []
+    kind = "four-bar" if given.four_bar else given.source
+    if other := {each["kind"] for each in runs} - {kind}:
+        parser.error(f"{given.json} has runs of another kind: {', '.join(sorted(other))}")
+    for number in range(len(runs), given.runs):
+        found = four_bar_run(number) if given.four_bar else run(number, given.source)
+        runs.append({"kind": kind, **found})
         print(json.dumps(runs[-1], default=int), flush=True)
         if given.json:
             given.json.write_text(json.dumps(runs, indent=1, default=int) + "\n")
+    runs = runs[: given.runs]
     total = {key: sum(each[key] for each in runs) for key in ("inside", "of", "narrow", "narrow_right")}
     print(f"coverage {total['inside'] / total['of']:.3f} of {total['of']} intervals (bar {LEAST:.2f} to {MOST:.2f})")
     print(f"exact to 2 %: {total['narrow_right']} of {total['narrow']} combinations whose interval is narrower")

@@ -1,12 +1,13 @@
 """Coverage of the intervals of output error over deviations planted in the emulated arm of launch/hil_robot.toml.
 
-    python tests/benchmarks/output_error_coverage.py [--runs 10] [--first 0] [--phases 3]
+    python tests/benchmarks/output_error_coverage.py [--runs 10] [--phases 1] [--journal coverage.jsonl]
 
 Each run plants a zero, gain, delay or friction, or a pair of them, of random size in a random joint. Its encoders round
-the positions with random phases, several times: each gives a recording, to which all four kinds are fitted. One line
-per recording: how many intervals contain the planted value, the worst in half widths, and false finds. Exit code 1 if
-the coverage or the false finds miss their bar. Most delays, and frictions of 0, are inside because their intervals have
-the rounding by a time step and the bound: the bars judge the others.
+the positions with random phases, once or several times: each gives a recording, to which all four kinds are fitted. One
+line per recording: how many intervals contain the planted value, the worst in half widths, and false finds. With
+--journal, a second call continues after the last line. Exit code 1 if the coverage or the false finds miss their bar.
+Most delays, and frictions of 0, are inside because their intervals have the rounding by a time step and the bound: the
+bars judge the others.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import math
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import ExitStack
 from itertools import combinations
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from bars import at_least, at_most
 
@@ -31,6 +33,7 @@ from nodes.framework.plan.files.file import load_plan  # noqa: E402
 from nodes.framework.simulation.compose import compose  # noqa: E402
 from nodes.hil.fitting.output_error import commanded_of, output_error_of  # noqa: E402
 from nodes.hil.fitting.reading import FitCase, read_fit_case  # noqa: E402
+from nodes.research.journal import Journal  # noqa: E402
 from sim_core.identification.estimates import surely_changed  # noqa: E402
 from sim_core.identification.output_error.fitting import QUANTILE, OutputErrorResult  # noqa: E402
 
@@ -43,8 +46,7 @@ ENCODER_STEP = 9.6e-5  # rad, see launch/hil_robot.toml
 LEAST_COVERAGE, MOST_COVERAGE, MOST_FALSE = 0.90, 0.97, 0.1
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(msgspec.Struct, frozen=True):
     """Half widths (n,) by which the estimates of a run miss the planted values, and false finds.
 
     A false find differs from the planted value, beyond chance among all estimates of the actuation.
@@ -56,6 +58,14 @@ class Judged:
     bounded: list[bool]
     names: list[str]
     false: list[str]
+
+
+class Run(msgspec.Struct):
+    """One line of the journal: the recordings of a run."""
+
+    number: int
+    phases: int
+    judged: list[Judged]
 
 
 def planted(number: int) -> dict[str, tuple[str, float]]:
@@ -104,21 +114,31 @@ def judged(found: OutputErrorResult, sizes: dict[str, tuple[str, float]], phases
     return Judged(misses, bounded, names, false if found.is_better else [])
 
 
-def measured(numbers: range, phases: int) -> list[Judged]:
-    """All recordings of the runs; prints a line for each."""
-    done = []
-    for number in numbers:
-        sizes, random = planted(number), np.random.default_rng([38, 7, number])
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "run.mcap"
-            exact = f"recorder.file={file}", 'hardware.encoder_step={ "*" = 0.0 }'
-            plan = load_plan(ROOT / "launch/hil_robot.toml", [f"seed={number}", *exact, *settings(sizes)])
-            with compose(plan) as launch:
-                launch.run()
-            case = read_fit_case([file])
-            zeros = ENCODER_STEP * random.uniform(-0.5, 0.5, (phases, len(case.names)))
-            done += [one(number, case, sizes, each) for each in zeros]
-    return done
+def measured(runs: int, phases: int, journal: Path | None) -> list[Judged]:
+    """All recordings of the runs; prints a line for each. Those that the journal has are not repeated."""
+    with ExitStack() as stack:
+        kept = journal and stack.enter_context(Journal(journal, Run, f"{journal} is written by another process"))
+        done = {run.number: run.judged for run in kept.lines if run.phases == phases} if kept else {}
+        for number in range(runs):
+            if number not in done:
+                done[number] = recorded(number, phases)
+                if kept:
+                    kept.add(Run(number, phases, done[number]))
+    return [each for number in range(runs) for each in done[number]]
+
+
+def recorded(number: int, phases: int) -> list[Judged]:
+    """The recordings of a run."""
+    sizes, random = planted(number), np.random.default_rng([38, 7, number])
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "run.mcap"
+        exact = f"recorder.file={file}", 'hardware.encoder_step={ "*" = 0.0 }'
+        plan = load_plan(ROOT / "launch/hil_robot.toml", [f"seed={number}", *exact, *settings(sizes)])
+        with compose(plan) as launch:
+            launch.run()
+        case = read_fit_case([file])
+        zeros = ENCODER_STEP * random.uniform(-0.5, 0.5, (phases, len(case.names)))
+        return [one(number, case, sizes, each) for each in zeros]
 
 
 def one(number: int, case: FitCase, sizes: dict[str, tuple[str, float]], phases: np.ndarray) -> Judged:
@@ -139,10 +159,10 @@ def main() -> None:
     """Measure, print the bars."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--first", type=int, default=0, help="number of the first run")
-    parser.add_argument("--phases", type=int, default=3, help="recordings per run")
+    parser.add_argument("--phases", type=int, default=1, help="recordings per run")
+    parser.add_argument("--journal", type=Path)
     given = parser.parse_args()
-    runs = measured(range(given.first, given.first + given.runs), given.phases)
+    runs = measured(given.runs, given.phases, given.journal)
     inside = np.abs(np.concatenate([run.misses for run in runs])) <= 1.0
     free = ~np.concatenate([run.bounded for run in runs])
     share, false = float(np.mean(inside[free])), float(np.mean([bool(run.false) for run in runs]))
