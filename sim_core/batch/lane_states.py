@@ -10,7 +10,7 @@ A call of `step` costs a few microseconds besides the compiled loop, because not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
@@ -159,12 +159,12 @@ class LaneStates:
         index = self._index(mask)
         if not len(index):
             return
-        mechanism, requests, count = self.system.mechanism, self._requests, len(index)
+        requests, count = self._requests, len(index)
         starts = [
-            requests.rows(name, _tiled(given, self._start(name, default), count), count, self.system.n_q)
-            for name, given, default in (("q", q, mechanism.initial_q), ("v", v, mechanism.initial_v))
+            requests.rows(name, _tiled(self._starts[name] if given is None else given, count), count, self.system.n_q)
+            for name, given in (("q", q), ("v", v))
         ]
-        p = None if p is None else _tiled(p, p, count)
+        p = None if p is None else _tiled(p, count)
         q0, v0, p0 = requests.rebased(starts[0], starts[1], requests.parameters(p, count))
         targets = np.zeros((count, len(self.servos)))
         for k, servo in enumerate(self.servos):
@@ -287,8 +287,12 @@ class LaneStates:
         address, count = share
         self._call(address, count, 0, steps, steps, self.step_s)
 
-    def _start(self, name: str, values: Sequence[float]) -> Array:
-        return self.system.with_states(name, np.asarray(values, dtype=float))
+    @cached_property
+    def _starts(self) -> dict[str, Array]:
+        """Coordinates "q" and velocities "v" (n_q,) at the start of the description."""
+        mechanism = self.system.mechanism
+        pairs = {"q": mechanism.initial_q, "v": mechanism.initial_v}
+        return {name: self.system.with_states(name, np.asarray(values, dtype=float)) for name, values in pairs.items()}
 
     def _divided(self, shares: int) -> list[tuple[int, int]]:
         """(address of the first group, number of groups) of each thread's share of the block."""
@@ -325,8 +329,8 @@ class LaneStates:
             view[-1, :, self.n % self.lanes :] = rows[-1][:, None]
 
 
-def _tiled(given: Any, default: Array, count: int) -> Any:
-    values = np.asarray(default if given is None else given, dtype=float)
+def _tiled(given: Any, count: int) -> Any:
+    values = np.asarray(given, dtype=float)
     return np.tile(values, (count, 1)) if values.ndim == 1 else values
 
 

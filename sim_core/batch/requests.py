@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,10 @@ class Requests:
                 f"{system.mechanism.name!r} has beams, which a batch does not support; use a Simulation"
             )
         self.system, self._owner = system, f"robot {system.mechanism.name!r}"
+
+    @cached_property
+    def _default(self) -> Array:
+        return self.system.default_parameters()
 
     def check_mechanism(self) -> None:
         """Raise InvalidRequest for a mechanism whose motion needs a Simulation."""
@@ -79,7 +84,7 @@ class Requests:
 
     def parameters(self, p: Any, count: int) -> Array:
         if p is None:
-            return np.tile(self.system.default_parameters(), (count, 1))
+            return np.tile(self._default, (count, 1))
         values = self.rows("p", p, count, len(self.system.parameter_names))
         check_tunables(self.system.mechanism, values)
         return values
