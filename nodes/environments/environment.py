@@ -13,7 +13,7 @@ from nodes.environments.rendering import Picture
 from nodes.environments.task import Motion, Task
 from nodes.environments.wire import Procedure
 from nodes.environments.worlds import World
-from sim_core.arguments import as_array
+from sim_core.arguments import as_array, as_whole
 from sim_core.errors import InvalidRequest
 
 BACKENDS = ("lanes", "simulation", "wire")
@@ -59,7 +59,7 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
         self.task = task = task.changed(overrides)
         if backend not in BACKENDS:
             raise InvalidRequest(f"backend is {backend!r}; it must be one of {', '.join(BACKENDS)}")
-        if num_envs < 1:
+        if (num_envs := as_whole("an environment", "num_envs", num_envs)) < 1:
             raise InvalidRequest(f"num_envs is {num_envs}; it must be 1 or more")
         if render_mode not in (None, "rgb_array"):
             raise InvalidRequest(f"render_mode is {render_mode!r}; it must be None or 'rgb_array'")
@@ -91,9 +91,11 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
         self._numbers("fails", fails, n)
         if (kind := np.asarray(fails).dtype).kind != "b":
             raise InvalidRequest(f"fails returned {kind}; it must be booleans")
-        limits = np.full(len(one), np.inf) if self.task.limits is None else np.asarray(self.task.limits, dtype=float)
+        limits = np.full(len(one), np.inf) if self.task.limits is None else self._array("limits", self.task.limits)
         if limits.shape != (len(one),):
             raise InvalidRequest(f"limits has shape {limits.shape}; observe returns {len(one)} values")
+        if not (limits > 0.0).all():
+            raise InvalidRequest(f"limits is {limits.tolist()}; each must be above 0")
         return gymnasium.spaces.Box(-limits, limits, dtype=np.float64)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
@@ -169,11 +171,14 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
             motion = self.world.systems.motion()
         return self._observed(motion), rewards, terminated, truncated, infos
 
+    def _array(self, name: str, given: Any) -> Array:
+        if type(given) is np.ndarray and given.dtype.char in "d?":  # `as_array` would take a tenth of a step
+            return given
+        return as_array(f"the task of {self.task.robot!r}", name, given)
+
     def _numbers(self, name: str, returned: Any, n: int) -> Array:
         """What a function of the task returned for n systems: an array of float64 or bool."""
-        values: Array = returned
-        if type(returned) is not np.ndarray or returned.dtype.char not in "d?":  # `as_array` takes a tenth of a step
-            values = as_array(f"the task of {self.task.robot!r}", f"the result of {name}", returned)
+        values = self._array(f"the result of {name}", returned)
         wanted = (n,) if name != "observe" else (len(values) if values.ndim else 0, n)
         if values.shape != wanted:
             shape = f"(k, {n})" if name == "observe" else f"({n},)"
@@ -184,7 +189,7 @@ class VectorEnvironment(VectorEnv[Any, Any, Any]):
         return values
 
     def _checked(self, actions: Any) -> Array:
-        values = np.asarray(actions, dtype=float)
+        values = self._array("the array of actions", actions)
         shape = (self.num_envs, len(self._largest))
         if not self._is_started:
             raise InvalidRequest("step was called before reset; call reset first")
@@ -236,7 +241,7 @@ class Environment(gymnasium.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Apply an action (n_u,); returns the observation (k,), reward, terminated, truncated, and infos."""
-        values, shape = np.asarray(action, dtype=float), self.action_space.shape
+        values, shape = as_array(f"the task of {self.task.robot!r}", "the action", action), self.action_space.shape
         if values.shape != shape:
             raise InvalidRequest(f"the action has the shape {values.shape}; for {self.task.robot!r} it must be {shape}")
         found, rewards, terminated, truncated, infos = self._vector.step(values[None])

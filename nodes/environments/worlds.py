@@ -11,6 +11,7 @@ import numpy as np
 from nodes.environments.task import COMMAND, STATE, Motion, Task
 from nodes.environments.wire import Wire
 from nodes.framework.simulation.lockstep import SERVER
+from sim_core.arguments import as_array
 from sim_core.batch import LaneStates
 from sim_core.batch.delays import DelayLine
 from sim_core.errors import InvalidRequest, SimulationError
@@ -195,8 +196,12 @@ class World:
 
     def _started(self, random: np.random.Generator) -> tuple[Array, Array]:
         assert self.task.start is not None
-        pairs = zip("qv", self.task.start(random), strict=True)
-        q, v = (self.system.with_states(name, np.asarray(values, dtype=float)) for name, values in pairs)
+        given = self.task.start(random)
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise InvalidRequest(f"start returned {given!r}; it must be a pair q, v")
+        owner = f"the task of {self.task.robot!r}"
+        pairs = (("q", given[0]), ("v", given[1]))
+        q, v = (self.system.with_states(name, as_array(owner, f"the start's {name}", each)) for name, each in pairs)
         for name, values in (("q", q), ("v", v)):
             if values.shape != (self.system.n_q,):
                 names = ", ".join(self.system.coordinate_names)

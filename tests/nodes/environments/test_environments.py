@@ -215,6 +215,10 @@ def single(action: Any) -> None:
             r"observe returned the shape \(4,\) for 4 systems; it must be \(k, 4\)",
         ),
         (lambda: single([0.0, 0.0]), r"the action has the shape \(2,\); for 'rotary_pendulum' it must be \(1,\)"),
+        (lambda: acted([["left"], ["right"]]), "the array of actions is .*; it must be an array of numbers"),
+        (lambda: acted(STILL, start=lambda random: np.zeros(2)), "start returned array.*; it must be a pair q, v"),
+        (lambda: bad(limits=(1.0, 1.0, 1.0, 1.0, -1.0)), r"limits is .*; each must be above 0"),
+        (lambda: VectorEnvironment(TASK, 2.5), "num_envs is 2.5; it must be a whole number"),  # type: ignore[arg-type]
         (lambda: bad(limits=(1.0,)), r"limits has shape \(1,\); observe returns 5 values"),
     ],
 )
