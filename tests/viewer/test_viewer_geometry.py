@@ -122,6 +122,17 @@ def test_poses_of_another_robot_draw_nothing() -> None:
     assert list(skeleton.outlines(np.zeros(14), view)) == []
 
 
+def test_a_mesh_is_the_outline_of_its_hull_in_an_earlier_pose() -> None:
+    corners = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]
+    mesh = Shape(kind="mesh", points=corners, faces=[0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3])
+    body = BodyDescription(name="rock", mass=1.0, shapes=[mesh])
+    skeleton = Skeleton(Description(robot="rock", bodies=[body], gravity=[0.0, 0.0, -9.81]))
+    row, view = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]), choose_view("xy", DOWN_Z)
+    (hull_of_it,) = skeleton.outlines(row, view, hulls=True)
+    assert sorted(hull_of_it.corners.round(12).tolist()) == [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+    assert all(not outline.edged for outline in skeleton.outlines(row, view))
+
+
 def test_ghosts_are_spread_along_the_path_not_over_time() -> None:
     path = np.concatenate([np.linspace(0.0, 1.0, 11), np.full(500, 1.0)])[:, None]
     assert evenly_along(path, 6) == [0, 2, 4, 6, 8, 10]
