@@ -49,13 +49,13 @@ class Heard:
     """What was published, with times in s.
 
     motion  (time, largest measured speed, rad/s) of the robot
-    given   largest effort of each command that its motors got, N m
+    given   (time, largest effort, N m) of each command that its motors got
     sent    times of the commands of the node `port`
     stops   times at which the guard began to stop the robot because the commands of an action ended
     """
 
     motion: list[tuple[float, float]] = field(default_factory=list)
-    given: list[float] = field(default_factory=list)
+    given: list[tuple[float, float]] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)
     stops: list[float] = field(default_factory=list)
 
@@ -67,7 +67,7 @@ class Heard:
                 if isinstance(message, RobotState):
                     self.motion.append((message.timestamp, max(map(abs, message.velocity))))
                 elif isinstance(message, JointCommand) and topic.endswith("/applied_command"):
-                    self.given.append(max(map(abs, message.value)))
+                    self.given.append((1e-9 * message.sent_ns, max(map(abs, message.value))))
                 elif isinstance(message, JointCommand):
                     self.sent.append(1e-9 * message.sent_ns)
                 elif isinstance(message, Event) and message.detail.startswith("no command to "):
@@ -149,11 +149,12 @@ def measured(losses: int) -> dict[str, Any]:
             refused.reset(seed=0)
             raise AssertionError("a reset without a procedure was not refused")
         env = VectorEnvironment(TASK, 1, backend="wire", procedure=to_start, autoreset_mode="Disabled")
-        safe = len(heard.given)
+        safe = time.time()
         for number in range(losses):
             env.reset(seed=0)
             idle["idle_speed"] = max(idle["idle_speed"], *heard.watch())
-            idle["idle_effort"] = max(idle["idle_effort"], *heard.given[safe:], 0.0)
+            since = max([safe, *heard.stops[-1:]])  # a late action may reach the robot after `safe`, and ends by a stop
+            idle["idle_effort"] = max(idle["idle_effort"], *(effort for at, effort in heard.given if at > since), 0.0)
             stops, mark, truncated = len(heard.stops), len(heard.given), False
             for _ in range(1 if number % 2 else ACTIONS):
                 if truncated := bool(env.step(np.ones((1, 1)))[3][0]):
@@ -166,9 +167,9 @@ def measured(losses: int) -> dict[str, Any]:
                 count["frozen"] += 1
             heard.watch()
             # a guard holds a robot that no action has reached
-            while any(heard.given[mark:]) and not client.guards()["robot"].stopped:
+            while any(effort for _, effort in heard.given[mark:]) and not client.guards()["robot"].stopped:
                 heard.watch()
-            safe = len(heard.given)
+            safe = time.time()
             os.kill(port, signal.SIGCONT)
             count["losses"] += 1
             count["late"] += int(truncated)
