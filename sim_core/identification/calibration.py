@@ -24,6 +24,7 @@ from sim_core.identification.regressor import LinearEfforts
 from sim_core.identification.signals import Sampled
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+Springs = Callable[[Array], Array] | None
 ERRORS = ("zero", "gain", "delay")
 ZERO_STEP = 1e-5  # rad or m, for central differences over positions
 PLAUSIBLE = {"zero": 0.1, "gain": 0.2, "delay": 0.02}  # standard deviations of the prior: rad or m, 1, s
@@ -33,10 +34,12 @@ PLAUSIBLE = {"zero": 0.1, "gain": 0.2, "delay": 0.02}  # standard deviations of 
 class Reference:
     """Model about which errors of the measurement are linear: base parameters (n_b,) and friction (n_q, n_f).
 
-    errors  which of ERRORS are fitted
-    zero    (n_zero,) errors of the earlier fit
-    gain    (n_q,)
-    delay   (n_q,)
+    errors   which of ERRORS are fitted
+    zero     (n_zero,) errors of the earlier fit
+    gain     (n_q,)
+    delay    (n_q,)
+    springs  efforts (n, n_q) that hold springs at positions (n, n_q); a recording's efforts are without them, although
+             a sensor shows them; None if there are no springs
     """
 
     beta: Array
@@ -45,21 +48,25 @@ class Reference:
     zero: Array
     gain: Array
     delay: Array
+    springs: Springs = None
 
     @classmethod
-    def of(cls, x: Array, n_b: int, n_q: int, errors: frozenset[str]) -> Reference:
+    def of(cls, x: Array, n_b: int, n_q: int, errors: frozenset[str], springs: Springs = None) -> Reference:
         """The reference with the unknowns x: n_b base parameters, zeros if these are fitted, and friction columns."""
         n_zero = n_q if "zero" in errors else 0
         friction = x[n_b + n_zero :].reshape(n_q, len(COLUMNS))
         gain, delay = (friction[:, COLUMNS.index(name)] for name in CALIBRATION)
-        return cls(x[:n_b], friction, errors, x[n_b : n_b + n_zero], gain, delay)
+        return cls(x[:n_b], friction, errors, x[n_b : n_b + n_zero], gain, delay, springs)
 
     def corrected(self, part: Sampled) -> Sampled:
         """A recording without the errors of the earlier fit."""
         q = part.q - self.zero if len(self.zero) else part.q
-        effort = part.effort / (1.0 + self.gain)
+        shown = part.effort if self.springs is None else part.effort + self.springs(part.q)
+        effort = shown / (1.0 + self.gain)
         for j in np.flatnonzero(self.delay):
             effort[:, j] = np.interp(part.time + self.delay[j], part.time, effort[:, j])
+        if self.springs is not None:
+            effort -= self.springs(q)
         return replace(part, q=q, effort=effort)
 
     def shift(self, rows: Array) -> Array:
@@ -82,7 +89,8 @@ class Reference:
         def efforts(q: Array, v: Array, a: Array) -> Array:
             inertial = regressor.efforts(q, v, a, base.columns, self.beta)
             friction = friction_columns(v, a, inertial, scales)
-            return np.asarray(inertial + np.einsum("njk,jk->nj", friction, self.friction[:, : len(FRICTION)]))
+            tau = inertial + np.einsum("njk,jk->nj", friction, self.friction[:, : len(FRICTION)])
+            return np.asarray(tau if self.springs is None else tau + self.springs(q))
 
         tau = efforts(*motion)
         delay = -np.gradient(tau, 1.0 / rate_hz, axis=0) if "delay" in self.errors else np.zeros_like(tau)

@@ -20,7 +20,7 @@ import numpy as np
 
 from sim_core.errors import InvalidRequest
 from sim_core.identification.base_parameters import base_parameters
-from sim_core.identification.calibration import ERRORS, Reference, with_zeros
+from sim_core.identification.calibration import ERRORS, Reference, Springs, with_zeros
 from sim_core.identification.consistency import consistent_minimum
 from sim_core.identification.design import N_FRICTION, Rows, Split, rows_of
 from sim_core.identification.estimates import Estimate, determined, estimates_of, refusals_of
@@ -166,10 +166,11 @@ class _Fitter:
         self.parts = [parts for each in recordings if (parts := sampled(each.of(order)))]
         if not self.parts:
             raise NothingToFitError("no recording has a part without gaps that is long enough")
-        if mechanism.springs and isinstance(loops := self.regressor, LoopRegressor):
+        self.springs: Springs = None
+        if mechanism.springs and isinstance(self.regressor, LoopRegressor):
+            self.springs = springs = self.regressor.spring_efforts
             self.parts = [
-                [replace(part, effort=part.effort - loops.spring_efforts(part.q)) for part in parts]
-                for parts in self.parts
+                [replace(part, effort=part.effort - springs(part.q)) for part in parts] for parts in self.parts
             ]
         self.errors = errors
         self.plain = base_parameters(self.regressor)
@@ -193,7 +194,7 @@ class _Fitter:
         cutoffs, x = self._cutoffs(), np.concatenate([self.prior.beta, self.friction_before.ravel()])
         for left in reversed(range(self.passes)):
             self.progress(len(CUTOFFS_HZ) + self.passes - 1 - left, len(CUTOFFS_HZ) + self.passes)
-            found = Reference.of(x, len(self.plain.columns), len(self.joints), self.errors)
+            found = Reference.of(x, len(self.plain.columns), len(self.joints), self.errors, self.springs)
             rows = self._rows(cutoffs, found if self.errors else None)
             choice = self._choice(rows, cutoffs, inertia, unit_unknown, left_out)
             if left:
