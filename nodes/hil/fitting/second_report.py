@@ -34,10 +34,12 @@ def report_on_held_out(case: FitCase, result: FitResult, corrections: Path, fold
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DescriptionWarning)  # the same as those of the model before
             compared_case = read_case(Path(next(iter(case.topics))), None, sim=sim, start_s=start_s)
-        if not (compared_case.starts_measured or compared_case.predicted.driven):
-            return "no second report: the recording has no applied commands with which the corrected model could run"
-        compared = Compared(compared_case, limits_of(compared_case, {}))
+            if not (compared_case.starts_measured or compared_case.predicted.driven):
+                return (
+                    "no second report: the recording has no applied commands with which the corrected model could run"
+                )
+            compared = Compared(compared_case, limits_of(compared_case, {}))
+            reports.write(compared, folder)
     except StreamError as error:
         return f"no second report: {error}"
-    reports.write(compared, folder)
     return f"report of the corrected model from {start_s:.4g} s on: {compared.verdict.outcome}, {folder / 'index.html'}"

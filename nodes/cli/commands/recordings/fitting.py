@@ -269,7 +269,7 @@ def _hints(verdict: Any) -> Iterator[str]:
         name = f"{Path(file).name}: " if len(verdict.findings) > 1 else ""
         yield from (f"hint: {name}{text}" for text in hints[:MOST_HINTS])
         if (more := len(hints) - MOST_HINTS) > 0:
-            yield f"{name}{more} more hints are in verdict.json"
+            yield f"{name}{more} more {'hint is' if more == 1 else 'hints are'} in verdict.json"
 
 
 def _number(value: float | None) -> str:
