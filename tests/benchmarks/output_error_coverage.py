@@ -104,9 +104,9 @@ def judged(found: OutputErrorResult, sizes: dict[str, tuple[str, float]], phases
     misses, bounded, names = [], [], []
     for each in (*found.estimates, *found.friction):
         value = late if each.kind == "delay" else truth.get(each.name, 0.0)
-        misses.append((each.value - each.before - value) / max(0.5 * (each.high - each.low), 1e-300))
+        misses.append(float((each.value - each.before - value) / max(0.5 * (each.high - each.low), 1e-300)))
         at_bound = each.kind in ("viscous", "coulomb", "armature") and each.value == 0.0
-        bounded.append(each.kind == "delay" or at_bound)
+        bounded.append(bool(each.kind == "delay" or at_bound))
         names.append(each.name)
     chances = [math.erfc(QUANTILE * abs(miss) / math.sqrt(2.0)) for miss in misses[: len(found.estimates)]]
     beside = [dataclasses.replace(each, p=p) for each, p in zip(found.estimates, chances, strict=True)]
