@@ -1,6 +1,6 @@
 """The regressor beside pinocchio's, the time of a fit, and the coverage of its intervals in the emulated arm.
 
-    python tests/benchmarks/identification.py [--json FILE]
+    python tests/benchmarks/identification.py [PART ...] [--json FILE]
 
 regressor  a call on arrays of the caller beside `computeJointTorqueRegressor` from Python, in turns, minima; and eight
            states at once, per state
@@ -12,14 +12,12 @@ coverage   share of the intervals of 95 % that contain the planted value, over P
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from bars import at_least, at_most, json_file
+from bars import at_least, at_most, json_file_and_parts, reported
 from fit_coverage import LEAST_COVERAGE, measured
 
 from robots.export import export
@@ -168,26 +166,30 @@ def output_error_time() -> float:
     return seconds
 
 
-def main(json_path: str | None = None) -> dict[str, Any]:
-    """Measure, print and write all figures."""
-    times, seconds, shooting = regressors(), fit_time(), output_error_time()
-    found = [run.judged for run in measured(PLANTED_RUNS, None)]
-    count = sum(each.intervals for each in found)
-    share = 1.0 - sum(len(each.missed) for each in found) / count
-    bars = [at_most(f"fit of {MOTION_S:g} s at {RATE_HZ:g} Hz, seven joints, s", seconds, FIT_BAR_S)]
-    bars.append(at_most("output error of the same, s", shooting, OUTPUT_ERROR_BAR_S))
-    bars.append(at_least(f"coverage of {count} intervals of 95 %", share, LEAST_COVERAGE))
-    if times:
+PARTS = ("regressor", "fit", "output", "coverage")
+
+
+def main(json_path: str | None = None, parts: Sequence[str] = PARTS) -> dict[str, Any]:
+    """Measure, print and write the figures of some parts."""
+    bars, result = list[dict[str, Any]](), dict[str, Any]()
+    if "regressor" in parts and (times := regressors()):
+        result["times"] = times
         one, several = (times["pinocchio_us"] / times[name] for name in ("kernel_us", "lanes_us"))
         bars.append(at_least("regressor, times faster than pinocchio's from Python", one, KERNEL_BAR))
         bars.append(at_least(f"regressor of {LANES} at once, times faster", several, LANES_BAR))
-    for bar in bars:
-        print(f"{bar['what']}: {bar['value']:.3g}, bar {bar['bar']:g}")
-    result = {"times": times, "fit_s": seconds, "output_error_s": shooting, "coverage": share, "bars": bars}
-    if json_path:
-        Path(json_path).write_text(json.dumps(result, indent=1) + "\n")
-    return result
+    if "fit" in parts:
+        result["fit_s"] = seconds = fit_time()
+        bars.append(at_most(f"fit of {MOTION_S:g} s at {RATE_HZ:g} Hz, seven joints, s", seconds, FIT_BAR_S))
+    if "output" in parts:
+        result["output_error_s"] = shooting = output_error_time()
+        bars.append(at_most("output error of the same, s", shooting, OUTPUT_ERROR_BAR_S))
+    if "coverage" in parts:
+        found = [run.judged for run in measured(PLANTED_RUNS, None)]
+        count = sum(each.intervals for each in found)
+        result["coverage"] = share = 1.0 - sum(len(each.missed) for each in found) / count
+        bars.append(at_least(f"coverage of {count} intervals of 95 %", share, LEAST_COVERAGE))
+    return reported(result, bars, json_path)
 
 
 if __name__ == "__main__":
-    main(json_file(__doc__))
+    main(*json_file_and_parts(__doc__, PARTS))
