@@ -45,14 +45,14 @@ class JointPDParams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class JointPD(Node):
     """Replies to each state with effort = stiffness (reference - position) + damping (reference rate - velocity).
 
-    A joint without a reference is held at position 0. When the node is started in the middle of a run, its efforts fade
-    in from the actuators' present efforts.
+    A joint without a reference is held where it was in the first state. When the node is started in the middle of a
+    run, its efforts fade in from the actuators' present efforts.
     """
 
     subscribes = {"state": RobotState, "reference": JointReference, "event": Event}
     publishes = {"command": JointCommand}
     Params = JointPDParams
-    state_attributes = ("_take_over", "_reference")
+    state_attributes = ("_take_over", "_reference", "_first")
 
     @classmethod
     def commands(cls, params: JointPDParams, plan: Plan) -> Collection[str] | None:
@@ -62,6 +62,7 @@ class JointPD(Node):
         self._context = context
         self._take_over = TakeOver(context)
         self._reference: dict[str, tuple[float, float]] = {}
+        self._first: dict[str, float] = {}
         return self.on_parameters(context.params)
 
     def on_parameters(self, params: JointPDParams) -> Outgoing:
@@ -70,7 +71,7 @@ class JointPD(Node):
         return None
 
     def on_reset(self, time: float) -> Outgoing:
-        self._reference = {}
+        self._reference, self._first = {}, {}
         self._take_over.restart(time)
         return None
 
@@ -82,6 +83,7 @@ class JointPD(Node):
                 self._reference[joint] = (message.position[i], rate)
         elif isinstance(message, RobotState) and self._expected.are_in(message):
             self._take_over.add_state(message)
+            self._first = self._first or dict(zip(message.name, message.position, strict=True))
             computed = np.array([self._effort(k, message) for k in range(len(self._params.joints))])
             given = np.array([message.effort[i] if message.effort else 0.0 for i in self._expected.indices])
             value = self._take_over(message.timestamp, given, computed).tolist()
@@ -93,7 +95,7 @@ class JointPD(Node):
     def _effort(self, k: int, state: RobotState) -> float:
         """Effort of the k-th driven joint (N m or N), clipped to the limit of this joint."""
         joint, i = self._params.joints[k], self._expected.indices[k]
-        position, rate = self._reference.get(joint, (0.0, 0.0))
+        position, rate = self._reference.get(joint, (self._first[joint], 0.0))
         effort = self._params.stiffness[k] * (position - state.position[i])
         effort += self._params.damping[k] * (rate - state.velocity[i])
         limit = self._params.effort_limit[k] if self._params.effort_limit else math.inf

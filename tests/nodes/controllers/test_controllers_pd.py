@@ -33,13 +33,15 @@ def effort(node: JointPD, position: float, velocity: float) -> float:
 
 def test_effort_is_proportional_to_error_and_its_rate() -> None:
     node = started()
-    assert effort(node, 0.5, 1.0) == pytest.approx(-4.0 * 0.5 - 0.5 * 1.0)
+    assert effort(node, 0.5, 1.0) == pytest.approx(-0.5 * 1.0)  # held where it was in the first state
+    assert effort(node, 0.7, 1.0) == pytest.approx(-4.0 * 0.2 - 0.5 * 1.0)
     node.on_message("reference", JointReference(name=["b"], position=[1.0], velocity=[2.0]))
     assert effort(node, 0.5, 1.0) == pytest.approx(4.0 * 0.5 + 0.5 * 1.0)
 
 
 def test_effort_stays_within_its_limit() -> None:
     node = started(effort_limit=[0.3])
+    assert effort(node, 0.0, 0.0) == 0.0
     assert effort(node, -5.0, 0.0) == 0.3
     assert effort(node, 5.0, 0.0) == -0.3
 
@@ -49,7 +51,8 @@ def test_a_reference_without_rates_is_at_rest_and_reset_forgets_it() -> None:
     node.on_message("reference", JointReference(name=["b"], position=[1.0]))
     assert effort(node, 1.0, 0.0) == 0.0
     node.on_reset(0.0)
-    assert effort(node, 1.0, 0.0) == -4.0
+    assert effort(node, 2.0, 0.0) == 0.0
+    assert effort(node, 3.0, 0.0) == -4.0
 
 
 def test_a_joint_that_the_state_lacks_is_named() -> None:
