@@ -6,8 +6,8 @@ each joint's own, and friction, and judge by ratios between joints.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,6 +32,8 @@ FACTOR = 1.3  # between a joint's factor of gravity and the median, from which o
 CERTAIN_FACTOR = 4.0  # the same, from which on it is certain
 EXPLAINED = 0.7  # share of the variance that the model with friction explains, for findings from it
 BETTER = 0.6  # ratio of the errors, for an exchange
+REVERSED, CONFIRMED = 0.5, 0.9  # the same, for a joint with the opposite sign, by one of two models and by the other
+REVERSED_ROWS = 1000  # for which every joint is reversed
 LAGS_S = np.arange(-0.08, 0.1301, 0.01)  # longer ones are ambiguous in a motion with a period
 LATE_S = 0.015
 SHARPER = 0.98  # error with a shift over the error without, for a late effort
@@ -52,6 +54,25 @@ class _Rows:
     velocity: Floats
     acceleration: Floats
     q: Floats
+
+
+@dataclass(frozen=True)
+class _Reversed:
+    """A joint that may have the opposite sign.
+
+    ratio     variance of all efforts that is not explained along the reversed motion, over that along the given one
+    error     what the model leaves along the reversed motion
+    faults    number of channels with a wrong sign
+    is_whole  whether the joint's efforts have the opposite sign, too
+    rows      along the reversed motion
+    """
+
+    joint: int
+    ratio: float
+    error: float
+    faults: int
+    is_whole: bool
+    rows: _Rows
 
 
 class ModelChecks:
@@ -81,6 +102,9 @@ class ModelChecks:
         known = [k for k in range(len(self.names)) if np.isfinite(rows.effort[:, k]).all() and rows.effort[:, k].any()]
         exchanged = list(self._exchanged(rows, known))
         yield from exchanged
+        if not exchanged and (reversed_joints := list(self._reversed(rows, known))):
+            yield from reversed_joints
+            return  # whatever else is found along a wrong motion is a consequence
         taken = {name for finding in exchanged for name in finding.joint.split(", ")}
         joints = [k for k in known if self.names[k] not in taken and self.driven[k]]
         yield from self._late(joints)
@@ -177,6 +201,67 @@ class ModelChecks:
             return 1.0, 1.0
         first, second = (_left(self._with_model(rows, k), rows.effort[:, k]) for k in (i, j))
         return first, second
+
+    def _reversed(self, rows: _Rows, known: list[int]) -> Iterator[LogFinding]:
+        """Joints along whose reversed motion the efforts of all joints fit better by far.
+
+        The model, scaled, and parameters of each joint's own judge, both with friction; they fit either sign of its
+        efforts. One of them has to be clear, and the other to confirm it. The model then tells which efforts have the
+        wrong sign. An arm and its mirror image are told apart by the number of wrong signs, then by the model.
+        """
+        every = max(1, len(rows.Y) // REVERSED_ROWS)
+        rows = _Rows(*(each[::every] for each in (rows.Y, rows.effort, rows.velocity, rows.acceleration, rows.q)))
+        turned = set[int]()
+        while found := list(self._better_reversed(rows, known, turned)):
+            best, *others = sorted(found, key=lambda each: (each.faults, each.error))
+            others = [each for each in others if each.faults == best.faults and each.error < best.error / REVERSED]
+            rows = best.rows
+            turned.add(best.joint)
+            name = self.names[best.joint]
+            channels = "positions and efforts" if best.is_whole else "positions"
+            text = (
+                f"{name}: its {channels} have the opposite sign: along the reversed motion, "
+                f"gravity, inertia and friction leave {100.0 * best.ratio:.2g} % of what they leave now of all efforts"
+            )
+            if others:
+                text += (
+                    f", or those of {' or '.join(self.names[each.joint] for each in others)}, which fit nearly as well"
+                )
+            kind = "sign of joint" if best.is_whole else "sign of position"
+            yield LogFinding(kind=kind, joint=name, value=best.ratio, text=text, refuses=True)
+
+    def _better_reversed(self, rows: _Rows, known: list[int], turned: Collection[int]) -> Iterator[_Reversed]:
+        """Yield the joints along whose reversed motion all efforts fit better by far; not those of `turned`."""
+        bases = self._with_model, self._own
+        now = [{j: _left(basis(rows, j), rows.effort[:, j]) for j in known} for basis in bases]
+        if max(now[0].values(), default=0.0) < UNLIKE:
+            return
+        for k in sorted(set(range(len(self.names))) - set(turned)):
+            other, ratios, errors = self._along_reversed(rows, k), list[float](), list[float]()
+            for basis, before in zip(bases, now, strict=True):
+                after = {j: _left(basis(other, j), other.effort[:, j]) for j in known}
+                judged = [j for j in known if min(before[j], after[j]) < 1.0 - EXPLAINED]
+                if not judged or max(after[j] for j in judged) > 1.0 - EXPLAINED:
+                    ratios.append(1.0)
+                    break
+                errors.append(sum(after[j] for j in judged))
+                ratios.append(errors[-1] / max(sum(before[j] for j in judged), 1e-300))
+            if min(ratios) < REVERSED and max(ratios) < CONFIRMED:
+                negative = [j for j in known if self._is_negative(other, j)]
+                yield _Reversed(k, min(ratios), errors[0], 1 + len(negative), k in negative, other)
+
+    def _is_negative(self, rows: _Rows, joint: int) -> bool:
+        """Whether a joint's efforts surely have the opposite sign of the model's."""
+        model = np.column_stack([rows.Y[:, joint] @ self.beta, _friction(rows, joint)[:, :3]])
+        factor, sd = factor_with_sd(model, rows.effort[:, joint])
+        return factor + 2.0 * sd < 0.0
+
+    def _along_reversed(self, rows: _Rows, joint: int) -> _Rows:
+        """The rows along the motion with the opposite sign of one joint; efforts are unchanged."""
+        signs = np.ones(len(self.names))
+        signs[joint] = -1.0
+        q, v, a = (signs * each for each in (rows.q, rows.velocity, rows.acceleration))
+        return replace(rows, Y=self.regressor(q, v, a)[:, :, self.base.columns], q=q, velocity=v, acceleration=a)
 
     def _with_model(self, rows: _Rows, joint: int) -> Floats:
         """Basis (n, m) of the model's effort in one joint, and friction."""
