@@ -29,7 +29,7 @@ from sim_core.identification.inertial_parameters import nearest_consistent
 from sim_core.identification.loops import LoopRegressor, dependent_joints, rigid_loops
 from sim_core.identification.regression import Mask, Prior, Regression, is_gain
 from sim_core.identification.regressor import LinearEfforts, Regressor
-from sim_core.identification.result import FitResult, JointScore, Prediction, held_out_errors, outcome_of
+from sim_core.identification.result import BETTER, FitResult, JointScore, Prediction, held_out_errors, outcome_of
 from sim_core.identification.rigid_tree import rigid_tree
 from sim_core.identification.ripple import ripples_of
 from sim_core.identification.selection import (
@@ -38,6 +38,7 @@ from sim_core.identification.selection import (
     free_unknowns,
     further_friction,
     is_without_motor,
+    is_zero,
     joints_of_another_size,
     lowest_within_chance,
     regression_of,
@@ -111,6 +112,7 @@ class _Choice:
     together     joints that are fitted together
     apart        {joint: reason}
     unexplained  {joint: reason}
+    doubtful     those of the unexplained joints whose positions may be wrong as well as their efforts
     weight       of the prior
     inertia      whether inertias are fitted
     any_inertia  whether inertias were to be fitted, if they gain anything
@@ -123,6 +125,7 @@ class _Choice:
     together: list[int]
     apart: dict[int, str]
     unexplained: dict[int, str]
+    doubtful: list[int]
     weight: float
     inertia: bool
     extra: dict[tuple[int, int], float]
@@ -211,6 +214,7 @@ class _Fitter:
         if not known:
             raise NothingToFitError("no joint has efforts in every part of the motion")
         unexplained = unexplained_joints(rows, regression, known)
+        doubtful = [j for j in unexplained if self.joints[j] not in left_out and not is_zero(rows, j)]
         unexplained |= {j: left_out[self.joints[j]] for j in known if self.joints[j] in left_out}
         apart = {j: "its unit is unknown" for j in known if self.joints[j] in unit_unknown and j not in unexplained}
         left = [j for j in known if j not in apart | unexplained]
@@ -226,7 +230,19 @@ class _Fitter:
         extra = further_friction(rows, regression, together, weight, gains, self.errors)
         found = apart | more
         return _Choice(
-            rows, regression, known, together, found, unexplained, weight, gains, extra, cutoffs, self.errors, inertia
+            rows,
+            regression,
+            known,
+            together,
+            found,
+            unexplained,
+            doubtful,
+            weight,
+            gains,
+            extra,
+            cutoffs,
+            self.errors,
+            inertia,
         )
 
     def _models(self, choice: _Choice) -> tuple[dict[str, Array], Array]:
@@ -375,6 +391,13 @@ class _Fitter:
                 z[name][j] = self._alone(regression, j, has_inertia)
         errors = {name: held_out_errors(rows, each, self.prior) for name, each in z.items()}
         outcome, reason, changes = outcome_of(rows, z, choice.together, self.prior, names)
+        if choice.doubtful and outcome == BETTER:
+            doubtful = ", ".join(names[j] for j in choice.doubtful)
+            outcome = "not certain"
+            reason += (
+                f"; the efforts of {doubtful} do not fit any motion there, and if its positions are wrong, all other "
+                "efforts were fitted along a wrong motion"
+            )
         estimates = self._estimates(choice, models, constant_sd)
         refused = {names[j]: why for j, why in choice.unexplained.items()}
         before, friction, after = (

@@ -69,6 +69,12 @@ def is_without_motor(rows: Rows, joint: int) -> bool:
     return not np.nan_to_num(rows.y[:, joint]).any()
 
 
+def is_zero(rows: Rows, joint: int) -> bool:
+    """Whether the joint's effort is 0, but for rounding, wherever it is known."""
+    sizes = np.abs(np.nan_to_num(rows.y)).max(axis=0)
+    return bool(sizes[joint] <= ZERO * sizes.max())
+
+
 def reweighted(regression: Regression, joints: list[int], errors: frozenset[str]) -> Regression:
     """The regression with the reciprocal variances of the residuals of a first fit as weights."""
     error = regression.validated(joints, FIRST_WEIGHT, free_unknowns(regression, joints, True, (), errors)).mean(axis=0)
@@ -91,11 +97,10 @@ def lowest_within_chance(errors: Array) -> int:
 def unexplained_joints(rows: Rows, regression: Regression, joints: list[int]) -> dict[int, str]:
     """{joint: reason} of joints whose efforts not even parameters of their own explain."""
     found, variance = {}, variances_of(rows, regression.prior)
-    sizes = np.abs(np.nan_to_num(rows.y)).max(axis=0)
     for j in joints:
         if is_without_motor(rows, j):
             continue
-        if sizes[j] <= ZERO * sizes.max():
+        if is_zero(rows, j):
             found[j] = "its effort is zero wherever it was recorded, so nothing can be learned from it"
             continue
         share = regression.validated([j], FIRST_WEIGHT, regression.free([j]))[:, j].mean() / variance[j]
