@@ -16,8 +16,9 @@ MATTERS = 0.02  # least fraction of the unexplained power that a further cause m
 CLEAR = 30.0  # least doubled log likelihood ratio of a cause against none
 APART = 10.0  # least doubled log likelihood ratio at which the motion distinguishes two causes
 CERTAIN = 5.0  # least distance of a certain cause from zero, in standard deviations
-ENOUGH = 0.02  # fraction of the residual's power below which no further cause is searched for
-MOST_CAUSES = 3
+ENOUGH = 0.005  # fraction of the residual's power below which no further cause is searched for
+MOST_CAUSES = 8  # a real arm differs in friction and rotor inertia of every joint at once
+SMALLEST_GAIN = 1e-3  # of a motor, relative to the model's, by which an effort residual is divided
 LARGEST = 100.0  # relative size of a model error above which a motion does not show it
 TRIED = {"backlash": len(CROSSINGS_S)}  # values of a nonlinear parameter among which a column was chosen by its fit
 KINDS = {
@@ -25,6 +26,7 @@ KINDS = {
     "gain": ("relative", "gain of the actuator of {of}"),
     "friction": ("N m s/rad", "viscous friction of {of}"),
     "dry_friction": ("N m", "dry friction of {of}"),
+    "armature": ("kg m2", "rotor inertia of {of}"),
     "encoder_zero": ("rad", "zero of the encoder of {of}"),
     "backlash": ("s", "play in the gear of {of}"),
 }
@@ -35,9 +37,9 @@ Key = tuple[str, str]  # kind, body or joint
 class Hint(msgspec.Struct, frozen=True, kw_only=True):
     """One model error that would explain a part of the effort residual, and its size.
 
-    kind      "mass", "gain" (both relative), "friction" (N m s/rad), "dry_friction" (N m), "encoder_zero" (rad), or
-              "backlash" (time in s for which the joint is free after each change of sign of its effort); for sliding
-              joints N s/m, N and m instead
+    kind      "mass", "gain" (both relative), "friction" (N m s/rad), "dry_friction" (N m), "armature" (kg m2),
+              "encoder_zero" (rad), or "backlash" (time in s for which the joint is free after each change of sign of
+              its effort); for sliding joints N s/m, N, kg and m instead
     of        body or joint that has the error
     value     value of the real robot minus value of the model
     sigma     standard deviation of `value`, if 20 samples per second are independent
@@ -117,6 +119,9 @@ class ModelErrorHypotheses(msgspec.Struct, frozen=True, kw_only=True):
 class Search:
     """Forward selection of the causes of an effort residual: the cause that explains most is added first.
 
+    What causes leave is judged in units of the measured effort: that of a joint with another gain is divided by 1 +
+    gain. Otherwise gains of -1 would explain every residual, together with masses of 0.
+
     residual     (n, k) efforts to explain
     columns      {cause: (n, k) efforts per unit of the cause}
     weights      (k,) reciprocal noise of the efforts of each joint
@@ -144,6 +149,7 @@ class Search:
         self._plain, self._weights = columns, weights
         weighted = {key: (each * weights).ravel() for key, each in columns.items()}
         self._columns = {key: each for key, each in weighted.items() if float(each @ each) > 1e-24 * self._power}
+        self._driven = {key: int(np.argmax(rms(each))) for key, each in columns.items() if key[0] == "gain"}
         self._independent = max(independent, 2.0)
 
     def causes(self, sizes: Floats) -> tuple[list[Hint], float]:
@@ -216,8 +222,12 @@ class Search:
 
     def _unexplained(self, keys: list[Key]) -> float:
         """Fraction of the residual's power that the causes `keys` leave unexplained."""
-        left = self._fit(keys)[1]
-        return float(left @ left) / self._power
+        values, left = self._fit(keys)
+        squares = np.sum(left.reshape(-1, len(self._weights)) ** 2, axis=0)
+        for key, value in zip(keys, values.tolist(), strict=True):
+            if key in self._driven:
+                squares[self._driven[key]] /= max((1.0 + value) ** 2, SMALLEST_GAIN**2)
+        return float(squares.sum()) / self._power
 
     def _fitted(self, keys: list[Key], alike: dict[Key, list[str]], sizes: Floats) -> list[Hint]:
         """Hints for the causes `keys`, with least-squares estimates of their values.

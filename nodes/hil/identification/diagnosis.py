@@ -20,11 +20,13 @@ from nodes.hil.report.limits import Limits, angle_text
 SMALLEST_DELAY_S = 0.5e-3  # shortest delay reported
 EVEN = 0.5  # a bias explains a position error if the RMS around it is below this fraction of it
 EXPLAINS = 0.5  # fraction of the effort residual's power from which on irregularities may explain it
-LEAVE = 0.5  # largest fraction, of the RMS of the effort residual that follows the motion, that reported causes leave
+LEAVE = 0.25  # largest fraction, of the RMS of the effort residual that follows the motion, that reported causes leave
 LARGEST = 5.0  # standard deviations of white noise that hardly any sample exceeds
 POSITIONS = ("position", "encoder", "joint")  # channels of which an error is one of positions
 NO_CAUSE = "; no single cause explains it"
-MODEL = ("mass", "gain", "friction", "dry_friction", "backlash")
+NO_CAUSES = "; no combination of known causes explains it"
+SEVERAL = "several things differ, or a channel is wrong: `armswing hil fit` checks the log, and fits all at once"
+MODEL = ("mass", "gain", "friction", "dry_friction", "armature", "backlash")
 
 
 class Excess(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,9 +46,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One result of the diagnosis: a fault of the robot or a difference from its model, described in one line by
     `text`.
 
-    kind     "dead_encoder", "delay", "bias", "mass", "gain", "friction", "dry_friction", "backlash", "encoder_zero",
-             "efforts" (measured and model efforts differ without a single known cause), "position_error", or an error
-             of channels, such as "joint_swapped", "effort_sign" or "encoder_play" (see channel_errors.py)
+    kind     "dead_encoder", "delay", "bias", "mass", "gain", "friction", "dry_friction", "armature", "backlash",
+             "encoder_zero", "efforts" (measured and model efforts differ without known causes), "position_error", or an
+             error of channels, such as "joint_swapped", "effort_sign" or "encoder_play" (see channel_errors.py)
     of       joint, joints or body; "" if the result concerns the whole robot
     value    size, in `unit`
     failed   whether the value exceeds its limit; False for an uncertain result
@@ -312,7 +314,7 @@ def _delays(
     known          joints with another error of their positions
     """
     limit, limit_text = limits.delay_ms * 1e-3, f"{limits.delay_ms:g} ms"
-    lag = {hint.of for hint in hints.causes if hint.kind in ("friction", "dry_friction", "gain", "backlash")}
+    lag = {hint.of for hint in hints.causes if hint.kind in MODEL and hint.kind != "mass"}
     common = comparison.delay_s
     if abs(common) >= max(SMALLEST_DELAY_S, 2.0 * clock_sigma_s):
         way = "late" if common > 0.0 else "early"
@@ -369,7 +371,7 @@ def _explains(hints: ModelErrorHypotheses, limits: Limits) -> bool:
 def _unexplained_efforts(
     hints: ModelErrorHypotheses, causes: list[Hint], limits: Limits, limit_text: str
 ) -> Iterator[Finding]:
-    """Yield a finding about measured efforts that differ from the model's, follow the motion and have no single cause.
+    """Yield a finding about measured efforts that differ from the model's, follow the motion and have no known causes.
 
     causes      causes that explain a part of the difference
     limit_text  the limit as text
@@ -382,9 +384,9 @@ def _unexplained_efforts(
     if why:
         text += f", which {why} may explain"
     else:
-        text += NO_CAUSE
+        text += NO_CAUSES
         best = max(causes, key=lambda hint: hint.explains, default=None)
-        text += f" (best: {KINDS[best.kind][1].format(of=best.of)}, {best.explains:.0%})" if best else ""
+        text += f" (best: {KINDS[best.kind][1].format(of=best.of)}, {best.explains:.0%}); {SEVERAL}" if best else ""
     yield Finding(kind="efforts", of="", value=size, unit="", text=text, failed=True, limit=limit_text, certain=certain)
 
 

@@ -5,9 +5,9 @@ measured effort tau:
 
     r = tau_model(q, v, a) - tau  =  sum over causes of (d r / d cause) * cause
 
-The causes are errors of a mass, a friction, the gain of an actuator or the zero of an encoder. Each cause is fitted
-first alone, then together with the causes that are already accepted. The value of a cause is that of the real robot
-minus that of the model: +0.05 is a mass 5 % above the model's.
+The causes are errors of a mass, a friction, a rotor inertia, the gain of an actuator or the zero of an encoder. Each
+is fitted first alone, then together with the causes that are already accepted. The value of a cause is that of the real
+robot minus that of the model: +0.05 is a mass 5 % above the model's.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ LINEAR = 1e-3  # rad or m: change of an offset that counts as converged
 SMOOTHED = 0.02  # fraction of a joint's largest rate below which the sign of the rate is smoothed
 NOISY = 0.2  # white noise of efforts, relative to their RMS, from which on no backlash is searched for
 NO_EFFORT = 0.01  # RMS of a joint's efforts over the largest of all joints, below which it has no motor
+SEVERAL = 2  # causes, from which on the efforts at their changes of sign are not known well enough for small backlash
 FLOOR = 1e-3  # least noise assumed, as a fraction of a joint's efforts
 
 
@@ -108,7 +109,7 @@ def explain(
         if (closer.hints.explained or 0.0) < (found.hints.explained or 0.0):
             break
         found = closer
-    if timing is None:
+    if timing is None and len(found.hints.causes) < SEVERAL:
         small = list(_small_backlash(efforts, motion, band, known, found))
         found = replace(found, hints=msgspec.structs.replace(found.hints, causes=[*found.hints.causes, *small]))
     return found
@@ -255,6 +256,7 @@ def _regressors(efforts: Efforts, motion: Sequence[Floats], effort: Floats) -> I
         # rad/s or m/s, rate below which dry friction is smoothed
         scale = max(SMOOTHED * float(np.abs(v[:, joint]).max()), 1e-9)
         yield ("dry_friction", name), -_alone(np.tanh(v / scale), joint)
+        yield ("armature", name), -_alone(a, joint)
         yield ("encoder_zero", name), efforts.per_position(joint, q, v, a)
 
 
@@ -287,13 +289,19 @@ def _backlash_columns(efforts: Efforts, motion: Motion, band: Band, residual: Fl
 def _possible(efforts: Efforts) -> Callable[[Key, float], bool]:
     """Function (cause, value) that tells whether a model error can have this value.
 
-    A value is impossible if it would give the real robot a negative mass, gain, friction or backlash.
+    A value is impossible if it would give the real robot a negative mass, gain, friction, rotor inertia or backlash.
     """
-    damping = {joint.name: float(value_of(joint.damping)) for joint in efforts.mechanism.moving_joints}
+    joints = efforts.mechanism.moving_joints
+    damping, armature = (
+        {joint.name: float(value_of(getattr(joint, field))) for joint in joints} for field in ("damping", "armature")
+    )
+    coulomb = {joint.name: float(value_of(joint.friction.coulomb)) for joint in joints if joint.friction is not None}
 
     def possible(key: Key, value: float) -> bool:
         kind, of = key
-        least = {"mass": -1.0, "gain": -1.0, "friction": -damping.get(of, 0.0), "dry_friction": 0.0, "backlash": 0.0}
+        least = {"mass": -1.0, "gain": -1.0, "backlash": 0.0}
+        least |= {"friction": -damping.get(of, 0.0), "dry_friction": -coulomb.get(of, 0.0)}
+        least |= {"armature": -armature.get(of, 0.0)}
         return value >= least.get(kind, -math.inf)
 
     return possible

@@ -93,6 +93,7 @@ class Case:
     stiffness          {joint: stiffness of its servo in N m/rad or N/m}
     starts_measured    whether the predicted states start from measured ones, again and again, so that they show no
                        delay and no exchanged channel
+    differentiated     whether the measured velocities are derivatives of the positions
     """
 
     measured: Source
@@ -108,6 +109,7 @@ class Case:
     held: str = ""
     stiffness: Mapping[str, float] = field(default_factory=dict)
     starts_measured: bool = False
+    differentiated: bool = False
 
 
 def read_case(
@@ -181,6 +183,7 @@ def _case_without_states(recording: Recording, measured: str, changed: Mapping[s
     parameters = with_located_corrections(sim.get("parameters", {}), *folders_of(recording.path))
     source = _since(_source(recording, measured), start_s)
     applied = f"{measured.rpartition('/')[0]}/applied_command"
+    differentiated = _lacks_velocities(source.stream)
     source = replace(source, stream=_complete(_with_commands(recording, applied, source.stream)))
     try:
         stream = short_predictions(
@@ -201,6 +204,7 @@ def _case_without_states(recording: Recording, measured: str, changed: Mapping[s
         limits={},
         run=stream.notes,
         starts_measured=True,
+        differentiated=differentiated,
     )
 
 
@@ -229,13 +233,17 @@ def _with_commands(recording: Recording, applied: str, stream: Stream) -> Stream
     return replace(stream, effort=effort, notes=tuple(notes))
 
 
+def _lacks_velocities(stream: Stream) -> bool:
+    return stream.velocity is None or bool(np.isnan(stream.velocity).all(axis=0).any())
+
+
 def _complete(stream: Stream) -> Stream:
     """The samples in which no value is missing; without velocities, with the derivatives of the positions.
 
     Raises StreamError if fewer than two samples are left.
     """
     notes, velocity = list(stream.notes), stream.velocity
-    if velocity is None or np.isnan(velocity).all(axis=0).any():
+    if velocity is None or _lacks_velocities(stream):
         velocity = np.gradient(stream.position, stream.time, axis=0)
         notes.append("velocities are derivatives of the positions")
     values = [stream.position, velocity, *([] if stream.effort is None else [stream.effort])]

@@ -155,7 +155,9 @@ class Compared:
             unpaired=self.comparison.unpaired,
             left_out=self.comparison.left_out,
             run=list(case.run),
-            noise=_noise(true, predicted, delay_s),
+            noise=_noise_of_measurement(true, case.differentiated)
+            if case.starts_measured
+            else _noise(true, predicted, delay_s),
             unobservable=[
                 each
                 for each in self.explanation.hints.least
@@ -274,6 +276,20 @@ def _note(source: Source, found: list[Gap]) -> SourceNote:
         clock=source.clock,
         driven=source.driven,
     )
+
+
+def _noise_of_measurement(measured: Stream, differentiated: bool) -> list[JointNoise]:
+    """White noise of measured channels alone: predictions that start anew from measured states jump at each start."""
+    velocity = None if differentiated else measured.velocity
+    return [
+        JointNoise(
+            name=name,
+            position=white_noise(measured.position[:, k]),
+            velocity=None if velocity is None else white_noise(velocity[:, k]),
+            effort=None if measured.effort is None else white_noise(measured.effort[:, k]),
+        )
+        for k, name in enumerate(measured.names)
+    ]
 
 
 def _noise(measured: Stream, predicted: Stream, delay_s: float) -> list[JointNoise]:

@@ -338,7 +338,7 @@ def test_efforts_that_no_cause_explains_name_none() -> None:
     )
     (finding,) = found.findings
     assert (finding.kind, finding.failed, finding.limit) == ("efforts", True, "3 %")
-    assert finding.text.endswith("no single cause explains it (best: viscous friction of b, 20%)")
+    assert "; no combination of known causes explains it (best: viscous friction of b, 20%); several" in finding.text
 
 
 @pytest.mark.parametrize(("play", "failed"), [(0.05, True), (0.0, False)])
