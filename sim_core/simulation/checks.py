@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,6 +28,7 @@ from sim_core.state import Notice
 
 NEVER = 2**63 - 1  # a tick that no run reaches
 MOST_RESIDUAL, ROUNDED = 1e-6, 1e-9  # relative residuals of J a = gamma: a warning above the first; a good solve's
+FIRINGS, CLOSE = 10, 100  # of one kind of guard within so many steps: a warning
 PAST = 32  # states before an energy error in which its cause is looked for
 
 
@@ -65,16 +67,19 @@ class Checks:
         self.too_large: StepTooLarge | None = None
         self._too_fast_impact = ""  # first warning about an impact that the step does not resolve
         self._warned_of_residual, self._marks_noted, self._next = False, 0, NEVER
+        self._fired: dict[str, deque[int]] = {}  # last ticks at which a kind of guard fired
+        self._chatters = False
 
     def begin(self) -> None:
         """Start anew at the present state of a new run."""
-        self._warned_of_residual, self.too_large, self.notices = False, None, []
+        self._warned_of_residual, self._chatters, self.too_large, self.notices = False, False, None, []
         self.gaps.begin()
         self.go_on()
 
     def go_on(self) -> None:
         """Go on from the present state, which was reset or restored."""
         self.schedule()
+        self._fired.clear()
         self._motions.begin(self._run.tick)
         self.changed.clear()
         self._passages.begin(self._run.tick)
@@ -145,6 +150,25 @@ class Checks:
         for line in too_fast_impacts(self._system, self._stepper, self._run.step_s, q):
             self._too_fast_impact = self._too_fast_impact or line
             warnings.warn(line, StepTooLargeWarning, stacklevel=stacklevel + 1)
+
+    def chatter(self, fired: Sequence[str], stacklevel: int) -> None:
+        """Warn of a kind of guard that has fired FIRINGS times within CLOSE time steps, once per run.
+
+        fired  kinds of the guards that fired at the end of a step
+        """
+        for kind in fired:
+            ticks = self._fired.setdefault(kind, deque(maxlen=FIRINGS))
+            ticks.append(self._run.tick)
+            passed = ticks[-1] - ticks[0]
+            if len(ticks) == FIRINGS and passed <= CLOSE and not self._chatters:
+                self._chatters = True
+                step_ms = 1e3 * self._run.step_s
+                line = (
+                    f"{self._system.mechanism.name!r}: {kind!r} occurs {FIRINGS} times within {passed} time steps, "
+                    f"until t = {self._run.time:.6g} s: constraints hold and let go in turns, and how it goes on "
+                    f"depends on the step size, {step_ms:.4g} ms"
+                )
+                self._note_step(line, stacklevel + 1)
 
     def gap(self, line: str, stacklevel: int) -> None:
         """Warn of constraints that do not hold, by a line that names them; "" if there are none."""

@@ -174,9 +174,11 @@ class Simulation(Readout):
     def _change_constraint_mode(self, stacklevel: int) -> None:
         before, held, v = self.energy(), self._switching.active, self.velocities
         try:
-            self._transitions += self._events.apply(self.time)
+            changes = self._events.apply(self.time)
         except GuardsRepeat as error:
             raise self._checks.repeated(error.names) from None
+        self._transitions += changes
+        self._checks.chatter([change.kind for change in changes], stacklevel)
         self.energy_ledger.book(self.energy() - before)
         self._checks.thresholds.select(self._switching.constraint_mode)
         engaged = self._switching.named(~held & self._switching.active)

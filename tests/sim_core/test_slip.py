@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from functools import cache
 
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
+from robots.registry import build
 from sim_core.derivatives import DerivativeKernels
-from sim_core.errors import InvalidMechanism, InvalidRequest, UnknownName
+from sim_core.errors import InvalidMechanism, InvalidRequest, StepTooLargeWarning, UnknownName
 from sim_core.mechanism import Actuator, Body, Joint, Mechanism, Rolling, SlipOutput, Touching, Y, with_reactions
 from sim_core.mechanism.beams import ContactForceOutput
 from sim_core.simulation import Simulation
@@ -199,3 +201,18 @@ def test_a_wheel_that_may_slip_has_no_linear_model() -> None:
         DerivativeKernels(ball())
     with pytest.raises(InvalidRequest, match="has no term for the friction of the slipping wheels 'grip'"):
         ball().casadi()
+
+
+def test_two_wheels_on_one_axle_that_slip_and_roll_in_turns_are_warned_of_once() -> None:
+    """Which of them holds the axle is not determined, and the motion depends on the step."""
+    simulation = Simulation(assemble(build("differential_drive", friction=0.2)), step_s=1e-3)
+    simulation.set_effort([0.4, 0.4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StepTooLargeWarning)
+        simulation.advance(0.6)  # both spin, as they are driven alike
+    simulation.reset()
+    simulation.set_effort([0.4, 0.1])
+    with pytest.warns(StepTooLargeWarning, match=r"'right_rim.slips' occurs 10 times within \d+ time steps") as warned:
+        simulation.advance(1.0)
+    assert len(warned) == 1
+    assert [notice.kind for notice in simulation.take_notices()] == ["step_too_large"]
