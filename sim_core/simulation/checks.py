@@ -24,7 +24,7 @@ from sim_core.monitoring.prescribed_motions import MOST, PrescribedMotions
 from sim_core.monitoring.thresholds import PivotThresholds
 from sim_core.simulation.readout import Readout
 from sim_core.stabilization.stabilizers import Stabilizer
-from sim_core.state import Notice
+from sim_core.state import Notice, Transition
 
 NEVER = 2**63 - 1  # a tick that no run reaches
 MOST_RESIDUAL, ROUNDED = 1e-6, 1e-9  # relative residuals of J a = gamma: a warning above the first; a good solve's
@@ -67,7 +67,7 @@ class Checks:
         self.too_large: StepTooLarge | None = None
         self._too_fast_impact = ""  # first warning about an impact that the step does not resolve
         self._warned_of_residual, self._marks_noted, self._next = False, 0, NEVER
-        self._fired: dict[str, deque[int]] = {}  # last ticks at which a kind of guard fired
+        self._fired: dict[tuple[str, ...], deque[int]] = {}  # last ticks of a kind of guard between two modes
         self._chatters = False
 
     def begin(self) -> None:
@@ -151,13 +151,13 @@ class Checks:
             self._too_fast_impact = self._too_fast_impact or line
             warnings.warn(line, StepTooLargeWarning, stacklevel=stacklevel + 1)
 
-    def chatter(self, fired: Sequence[str], stacklevel: int) -> None:
-        """Warn of a kind of guard that has fired FIRINGS times within CLOSE time steps, once per run.
+    def chatter(self, changes: Sequence[Transition], stacklevel: int) -> None:
+        """Warn of a change of the constraint mode that occurs FIRINGS times within CLOSE time steps, once per run.
 
-        fired  kinds of the guards that fired at the end of a step
+        changes  at the end of a step
         """
-        for kind in fired:
-            ticks = self._fired.setdefault(kind, deque(maxlen=FIRINGS))
+        for kind, *modes in dict.fromkeys((each.kind, each.source, each.target) for each in changes):
+            ticks = self._fired.setdefault((kind, *modes), deque(maxlen=FIRINGS))
             ticks.append(self._run.tick)
             passed = ticks[-1] - ticks[0]
             if len(ticks) == FIRINGS and passed <= CLOSE and not self._chatters:

@@ -178,7 +178,7 @@ class Simulation(Readout):
         except GuardsRepeat as error:
             raise self._checks.repeated(error.names) from None
         self._transitions += changes
-        self._checks.chatter([change.kind for change in changes], stacklevel)
+        self._checks.chatter(changes, stacklevel)
         self.energy_ledger.book(self.energy() - before)
         self._checks.thresholds.select(self._switching.constraint_mode)
         engaged = self._switching.named(~held & self._switching.active)
