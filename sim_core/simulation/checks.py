@@ -67,7 +67,7 @@ class Checks:
         self.too_large: StepTooLarge | None = None
         self._too_fast_impact = ""  # first warning about an impact that the step does not resolve
         self._warned_of_residual, self._marks_noted, self._next = False, 0, NEVER
-        self._fired: dict[tuple[str, ...], deque[int]] = {}  # last ticks of a kind of guard between two modes
+        self._fired: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=CLOSE)  # tick, kind of guard and modes
         self._chatters = False
 
     def begin(self) -> None:
@@ -156,19 +156,22 @@ class Checks:
 
         changes  at the end of a step
         """
-        for kind, *modes in dict.fromkeys((each.kind, each.source, each.target) for each in changes):
-            ticks = self._fired.setdefault((kind, *modes), deque(maxlen=FIRINGS))
-            ticks.append(self._run.tick)
+        if self._chatters:
+            return
+        for change in dict.fromkeys((each.kind, each.source, each.target) for each in changes):
+            self._fired.append((self._run.tick, change))
+            ticks = [tick for tick, other in self._fired if other == change][-FIRINGS:]
             passed = ticks[-1] - ticks[0]
-            if len(ticks) == FIRINGS and passed <= CLOSE and not self._chatters:
+            if len(ticks) == FIRINGS and passed <= CLOSE:
                 self._chatters = True
                 step_ms = 1e3 * self._run.step_s
                 line = (
-                    f"{self._system.mechanism.name!r}: {kind!r} occurs {FIRINGS} times within {passed} time steps, "
+                    f"{self._system.mechanism.name!r}: {change[0]!r} occurs {FIRINGS} times within {passed} steps, "
                     f"until t = {self._run.time:.6g} s: constraints hold and let go in turns, and how it goes on "
                     f"depends on the step size, {step_ms:.4g} ms"
                 )
                 self._note_step(line, stacklevel + 1)
+                return
 
     def gap(self, line: str, stacklevel: int) -> None:
         """Warn of constraints that do not hold, by a line that names them; "" if there are none."""

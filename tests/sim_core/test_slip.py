@@ -212,7 +212,7 @@ def test_two_wheels_on_one_axle_that_slip_and_roll_in_turns_are_warned_of_once()
         simulation.advance(0.6)  # both spin, as they are driven alike
     simulation.reset()
     simulation.set_effort([0.4, 0.1])
-    with pytest.warns(StepTooLargeWarning, match=r"'right_rim.slips' occurs 10 times within \d+ time steps") as warned:
+    with pytest.warns(StepTooLargeWarning, match=r"'right_rim.slips' occurs 10 times within \d+ steps") as warned:
         simulation.advance(1.0)
     assert len(warned) == 1
     assert [notice.kind for notice in simulation.take_notices()] == ["step_too_large"]
