@@ -4,7 +4,8 @@
 
 A launch of the rotary pendulum publishes states at 1 kHz. In each pair, a plain client and a zenoh client of its own
 receive the same states for some seconds, the latter through bridge and router; the latency is the time since
-`sent_ns`. Then the step time is measured with nothing, with a plain client, and with the bridge; the order alternates.
+`sent_ns`. Beside it stands what zenoh and its router take alone: messages of the same length and rate from one client
+to another, while the launch runs. Then the step time is measured with nothing, with a plain client, and with the bridge; the order alternates.
 
 Any subscriber lengthens a step in which a state is published: without one, ZeroMQ drops the message where it is sent;
 with one, the send wakes the thread that carries it. The first table shows this on a publisher alone: work of about the
@@ -61,6 +62,7 @@ socket.connect(sys.argv[1])
 while True:
     socket.recv_multipart()
 """
+ALONE, LENGTH, TIME = "alone", 256, struct.Struct("<q")  # key and messages of `zenoh_alone`
 STAMP = struct.Struct("<iI")  # the first field of a joint state, after the header of 4 bytes
 
 
@@ -104,6 +106,38 @@ def receive_ros(address: str, seconds: float) -> dict[int, int]:
         time.sleep(seconds)
         subscriber.undeclare()
     return found
+
+
+def route(address: str, seconds: float) -> None:
+    """Publish the time, ns, in messages of LENGTH bytes, as often as the launch publishes states."""
+    import zenoh
+
+    with zenoh.open(config("client", address)) as session:
+        publisher: Any = session.declare_publisher(ALONE, express=True)
+        due = time.perf_counter()
+        end = due + seconds + SETTLE_S
+        while due < end:
+            due += PERIOD_S
+            time.sleep(max(0.0, due - time.perf_counter()))
+            publisher.put(TIME.pack(time.time_ns()).ljust(LENGTH, b"\0"))
+
+
+def zenoh_alone(address: str, seconds: float) -> list[float]:
+    """p50 and p99 of the latency between two zenoh clients of one router, ms."""
+    import zenoh
+
+    found: list[int] = []
+
+    def take(sample: Any) -> None:
+        now = time.time_ns()
+        found.append(now - TIME.unpack_from(bytes(sample.payload))[0])
+
+    with zenoh.open(config("client", address)) as session:
+        subscriber: Any = session.declare_subscriber(ALONE, take)
+        sender = subprocess.Popen([sys.executable, __file__, "--seconds", f"{seconds:g}", "--route", address])
+        sender.wait(timeout=DEADLINE_S)
+        subscriber.undeclare()
+    return [float(np.percentile(np.array(found[200:]) / 1e6, share)) for share in (50.0, 99.0)]
 
 
 def latencies(address: str, seconds: float) -> list[float]:
@@ -250,6 +284,8 @@ def main(json_path: str | None = None, pairs: int | None = None, seconds: float 
             wait_for_launch()
             with bridge(address):
                 rows = [latencies(address, length_s) for _ in range(count)]
+            alone = zenoh_alone(address, length_s)
+            print(f"zenoh alone, through the router: p50 {alone[0]:.3f} ms, p99 {alone[1]:.3f} ms")
             print("latency, ms: plain p50  p99    bridge p50  p99")
             for p50, p99, bridge_p50, bridge_p99 in rows:
                 print(f"        {p50:14.3f} {p99:6.3f} {bridge_p50:10.3f} {bridge_p99:6.3f}")
@@ -262,7 +298,14 @@ def main(json_path: str | None = None, pairs: int | None = None, seconds: float 
     added = [statistics.median(row[2 + k] - row[k] for row in rows) for k in (0, 1)]
     plain, bridged, beside = (statistics.median(row[a] / row[b] for row in steps) for a, b in ((1, 0), (2, 0), (2, 1)))
     print(f"p50 of the step / without a subscriber: {plain:.3f} with a plain one, {bridged:.3f} with the bridge")
-    figures = {"latency_ms": rows, "step_s": steps, "send": sending, "ratio": bridged, "plain_ratio": plain}
+    figures = {
+        "latency_ms": rows,
+        "zenoh_alone_ms": alone,
+        "step_s": steps,
+        "send": sending,
+        "ratio": bridged,
+        "plain_ratio": plain,
+    }
     bars = [
         at_most("added p50, ms", added[0], P50_MS),
         at_most("added p99, ms", added[1], P99_MS),
@@ -277,8 +320,11 @@ if __name__ == "__main__":
     parser.add_argument("--pairs", type=int, default=PAIRS, help="number of pairs (10)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="time that is measured in each turn (5)")
     parser.add_argument("--receive", default="", help=argparse.SUPPRESS)  # "plain", or the address of the router
+    parser.add_argument("--route", default="", help=argparse.SUPPRESS)  # address of the router
     given = parser.parse_args()
-    if given.receive:
+    if given.route:
+        route(given.route, given.seconds)
+    elif given.receive:
         length = given.seconds
         print(json.dumps(receive_plain(length) if given.receive == "plain" else receive_ros(given.receive, length)))
     else:
