@@ -5,7 +5,8 @@
 A launch of the rotary pendulum publishes states at 1 kHz. In each pair, a plain client and a zenoh client of its own
 receive the same states for some seconds, the latter through bridge and router; the latency is the time since
 `sent_ns`. Beside it stands what zenoh and its router take alone: messages of the same length and rate from one client
-to another, while the launch runs. Then the step time is measured with nothing, with a plain client, and with the bridge; the order alternates.
+to another, while the launch runs. Then the step time is measured with nothing, with a plain client, and with the
+bridge; the order alternates.
 
 Any subscriber lengthens a step in which a state is published: without one, ZeroMQ drops the message where it is sent;
 with one, the send wakes the thread that carries it. The first table shows this on a publisher alone: work of about the
