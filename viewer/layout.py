@@ -11,6 +11,7 @@ from sim_core.support.limited import read_limited
 
 SUFFIX = ".layout.json"
 LARGEST_BYTES = 1_000_000  # of a file
+SMALLEST = 1e-17  # smaller values are drawn as this on a logarithmic axis
 
 
 class Camera(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,7 +21,7 @@ from viewer.curves import Styled, styled
 from viewer.data.live import gathered
 from viewer.data.series import Floats, decimated
 from viewer.data.signals import Signals
-from viewer.layout import PlotSpec
+from viewer.layout import SMALLEST, PlotSpec
 from viewer.panels import choose_fields, default_plots
 from viewer.recorded import read_signals
 from viewer.request import Request
@@ -40,7 +40,6 @@ KEY_MARK = 32  # width of a legend's mark and of the gap to the next entry, pixe
 WIDE_COLUMNS = 4
 MOST_CHANGES = 60  # most vertical lines in a plot
 POINTS = 2400  # points drawn per curve
-SMALLEST = 1e-17  # values below are drawn as this on a logarithmic axis
 RING = 2.0
 REFERENCE = "╍"  # mark of references in a legend
 ABOVE_ALL = 1_000_000  # drawing order of the world axes

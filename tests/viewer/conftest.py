@@ -90,7 +90,7 @@ def swinging(planar: bool, ticks: int) -> Iterator[Said]:
             position=[yaw, pitch],
             velocity=[math.cos(now), -3.0 * math.sin(3.0 * now)],
             effort=[0.01 * math.sin(now), 0.0],
-            phi=10.0 ** (-9.0 + 2.0 * math.sin(now)),
+            phi=1e-57 if tick == 0 else 10.0 ** (-9.0 + 2.0 * math.sin(now)),
             phidot=0.0 if tick == 0 else 10.0 ** (-6.0 + math.sin(now)),
             energy=1.0 + 1e-3 * math.sin(now),
             outputs={"height": -0.3 * math.cos(pitch)},

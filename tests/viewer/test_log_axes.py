@@ -20,10 +20,10 @@ pytest.importorskip("pyqtgraph", exc_type=ImportError)
 from pyqtgraph.Qt import QtWidgets
 
 from tests.viewer.window_driving import hear, live, opened_window
-from viewer.layout import Curve, PlotSpec
+from viewer.layout import SMALLEST, Curve, PlotSpec
 from viewer.qt.axes import LABEL_PIXELS, PowerAxis
 from viewer.window.main import MainWindow
-from viewer.window.plots.plot import MAGNITUDE, NEGATIVE, SMALLEST, Plot
+from viewer.window.plots.plot import MAGNITUDE, NEGATIVE, Plot
 
 YAW = Curve("swing/state", "position.yaw")
 

@@ -18,6 +18,7 @@ from viewer import palette
 from viewer.curves import styled, titled
 from viewer.data.series import Drawn, Floats, Track, sampled
 from viewer.data.signals import Signals
+from viewer.layout import SMALLEST
 from viewer.panels import choose_fields, default_plots
 from viewer.recorded import read_signals
 from viewer.request import Request
@@ -237,7 +238,7 @@ def _plots(numbers: _Numbers, signals: Signals, fields: Sequence[str]) -> list[d
                 "color": palette.INK if each.is_reference else palette.curve_color(each.place),
                 "dash": [1, 4] if each.is_reference else [1.5 * part for part in palette.curve_dash(each.place)[1]],
                 "mark": "╍" if each.is_reference else palette.curve_dash(each.place)[0],
-                "y": numbers.add(f"p{k}y{j}", np.abs(y) if spec.log else y),
+                "y": numbers.add(f"p{k}y{j}", np.maximum(np.abs(y), SMALLEST) if spec.log else y),
             }
             for j, (each, y) in enumerate(zip(styled(spec.curves, signals.description), values, strict=True))
         ]

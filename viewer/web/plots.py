@@ -14,7 +14,7 @@ from viewer import palette
 from viewer.curves import Styled, styled, titled
 from viewer.data.series import Floats, sampled
 from viewer.data.signals import Signals
-from viewer.layout import Curve, PlotSpec
+from viewer.layout import SMALLEST, Curve, PlotSpec
 from viewer.panels import choose_fields, default_plots
 
 BINS = 400  # intervals of the time axis, of each of which the smallest and the largest value are drawn
@@ -117,8 +117,7 @@ class WebPlots:
                 columns = [signals.store.column(each.curve.topic, each.curve.field) for each in curves]
                 x, values = sampled(columns, start, end, LIVE_BINS if self._is_live else BINS)
                 if spec.log:
-                    with np.errstate(invalid="ignore"):
-                        values = [np.where(np.abs(each) > 0.0, np.abs(each), np.nan) for each in values]
+                    values = [np.maximum(np.abs(each), SMALLEST) for each in values]
                 if not self._is_live:
                     values.append(marked(x, values, now))
                 handle.data = (x, *values)

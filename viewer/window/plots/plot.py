@@ -13,7 +13,7 @@ from pyqtgraph.Qt import QtCore
 
 from viewer.curves import common_name, styled
 from viewer.data.series import Floats, decimated
-from viewer.layout import Curve, PlotSpec
+from viewer.layout import SMALLEST, Curve, PlotSpec
 from viewer.qt import theme
 from viewer.qt.axes import PlainAxis, PowerAxis
 from viewer.qt.titles import ELLIPSIS, Title, compose
@@ -25,7 +25,6 @@ from viewer.window.plots.curves import CurvesItem, Frame, Line
 AXIS_WIDTH = 58
 NUMBER_PIXELS = 32  # height of a plot for each number that its value axis has at least
 NUMBER_WIDTH = 72  # width of a plot for each number that its time axis has at least
-SMALLEST = 1e-17  # smaller values are drawn as this on a logarithmic axis
 PREFERRED = 10_000.0  # pixels, more than there are: then all rows of plots are equally high
 ROOMY = 0.6  # fraction of the axis that the curves must fill; below it the axis range is reduced
 PADDING = 0.07
