@@ -108,7 +108,7 @@ class WebLive:
         latest = (len(marks), msgspec.json.encode(marks[-1]).decode() if marks else "")
         if latest != self._shown_events:
             self._shown_events = latest
-            rows = [f"{each.time:.3f} s | {each.kind} | {each.detail}" for each in marks[-MOST_EVENTS:][::-1]]
+            rows = [f"{each.time:.3f}\u00a0s | {each.kind} | {each.detail}" for each in marks[-MOST_EVENTS:][::-1]]
             self._events.content = "\n".join(["t | event | detail", "-|-|-", *rows]) if rows else "no events"
 
     def _text(self, is_receiving: bool) -> str:

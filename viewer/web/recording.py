@@ -101,7 +101,7 @@ class WebRecording:
         self._plots.choose(signals)
         self._plots.show(signals, self.now)
         marks = part.source.events
-        rows = [f"{each.time:.3f} s | {each.kind} | {each.detail}" for each in marks[:MOST_EVENTS]]
+        rows = [f"{each.time:.3f}\u00a0s | {each.kind} | {each.detail}" for each in marks[:MOST_EVENTS]]
         more = f"\n\nand {len(marks) - MOST_EVENTS} more" if len(marks) > MOST_EVENTS else ""
         self._events.content = "\n".join(["t | event | detail", "-|-|-", *rows]) + more if rows else "no events"
 
