@@ -16,13 +16,14 @@ from sim_core.identification.base_parameters import BaseParameters
 from sim_core.identification.calibration import Reference
 from sim_core.identification.friction import CALIBRATION, COLUMNS, friction_columns, speed_scales
 from sim_core.identification.regressor import LinearEfforts
-from sim_core.identification.signals import Sampled, low_pass, motion_of
+from sim_core.identification.signals import Sampled, low_pass, motion_of, noise_of
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 N_FRICTION = len(COLUMNS)
 EDGE_PERIODS, LARGEST_EDGE = 1.0, 0.03  # length of the ends that are left out: periods of the cutoff; share of a part
 LEFT_OUT, HELD_OUT = -2, -1  # in place of the number of a block
+MOST_POSES = 30  # at which the inertia that a joint moves is evaluated
 OVERSAMPLING, LEAST_HZ = 5.0, 50.0  # samples per period of the highest cutoff, and least rate of the rows
 
 
@@ -37,6 +38,8 @@ class Rows:
     rate_hz          samples per second
     speed_scales     (n_q,), see `friction_columns`
     ripple           (n, n_q), see `Recorded`; 0 where there is none
+    noise            (2, n_q) variances that noise of the positions has in the velocities and accelerations
+    inertia          (n_q,) inertia that each joint moves by the model before, kg m2 or kg
     """
 
     raw: Array
@@ -51,6 +54,8 @@ class Rows:
     rate_hz: float
     speed_scales: Array
     ripple: Array
+    noise: Array
+    inertia: Array
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,22 @@ def rows_of(
             for part, step in zip(parts, steps, strict=True)
         ]
     )
-    return Rows(raw, filtered, y, smooth, block, time, q, v, a, parts[0].rate_hz / steps[0], scales, ripple)
+    noise = np.average(
+        [noise_of(part, cutoffs_hz) for part in parts], axis=0, weights=[len(part.time) for part in parts]
+    )
+    rate_hz, inertia = parts[0].rate_hz / steps[0], _moved(regressor, base, q[:: max(1, len(q) // MOST_POSES)], pi)
+    return Rows(raw, filtered, y, smooth, block, time, q, v, a, rate_hz, scales, ripple, noise, inertia)
+
+
+def _moved(regressor: LinearEfforts, base: BaseParameters, q: Array, pi: Array) -> Array:
+    """Mean diagonal (n_q,) of the mass matrix over positions q (n, n_q), by the parameters pi."""
+    still, beta = np.zeros_like(q), base.B @ pi
+    weight = regressor.efforts(q, still, still, base.columns, beta)
+    found = [
+        (regressor.efforts(q, still, still + unit, base.columns, beta) - weight)[:, j].mean()
+        for j, unit in enumerate(np.eye(q.shape[1]))
+    ]
+    return np.array(found)
 
 
 def _rows_of_part(

@@ -11,7 +11,7 @@ import numpy as np
 from sim_core.identification.base_parameters import BaseParameters
 from sim_core.identification.calibration import PLAUSIBLE
 from sim_core.identification.design import Rows
-from sim_core.identification.friction import CALIBRATION, COLUMNS
+from sim_core.identification.friction import CALIBRATION, COLUMNS, OF_ACCELERATION, OF_SPEED
 from sim_core.identification.intervals import correlated_sum
 from sim_core.identification.regression import Mask, Regression
 from sim_core.identification.regressor import LinearEfforts
@@ -23,6 +23,7 @@ LEVEL = 0.95
 MOST_TERMS = 5  # of a sum of parameters in a reason
 LARGEST_SD = 0.5  # of an estimate, as a share of the parameter's plausible size
 NEGLIGIBLE = 0.05  # share of an unknown's plausible size, below which the effect of an undetermined one is left out
+NOISY = 0.25  # share of the variance of a velocity or acceleration that is noise, from which on it shows nothing
 DEVIATION = 0.3  # standard deviation of what is left out from the prior, as a share of its plausible size
 
 
@@ -74,7 +75,7 @@ def estimates_of(
     ripples  changes (n, n_q) of all efforts, of which the recorded ones have an unknown share, see `ripples_of`
     """
     H, g = regression.equations(joints)
-    sizes = _plausible_sizes(regression, rows)
+    sizes = _plausible_sizes(regression, rows, after)
     told = determined(regression, rows, joints, free, after)
     kept, dropped = np.flatnonzero(told), np.flatnonzero(free & ~told & (np.diag(H) > 0.0))
     if not len(kept):
@@ -129,7 +130,7 @@ def estimates_of(
 def determined(regression: Regression, rows: Rows, joints: list[int], free: Mask, x: Array) -> Mask:
     """(n_x,) which of the free unknowns the motion determines; x is a fit, whose residuals give the errors' size."""
     H = regression.equations(joints)[0]
-    sizes = _plausible_sizes(regression, rows)
+    sizes = _plausible_sizes(regression, rows, x)
     some = np.flatnonzero(free & (np.diag(H) > 0.0))
     information = H[np.ix_(some, some)] * np.outer(sizes[some], sizes[some])
     found = np.zeros(len(free), dtype=bool)
@@ -137,8 +138,12 @@ def determined(regression: Regression, rows: Rows, joints: list[int], free: Mask
     return found
 
 
-def _plausible_sizes(regression: Regression, rows: Rows) -> Array:
-    """(n_x,) plausible sizes of the unknowns: standard deviations of the prior, and those of a joint's efforts."""
+def _plausible_sizes(regression: Regression, rows: Rows, x: Array) -> Array:
+    """(n_x,) plausible sizes of the unknowns: standard deviations of the prior, and those of a joint's efforts.
+
+    A rotor inertia is at most as large as all that the joint moves by the fit x. 0 for friction and rotor inertia of a
+    joint whose velocity, or acceleration, is noise of its positions.
+    """
     beta = np.sqrt(np.diag(regression.prior.base_covariance))
     fitted = rows.block >= 0
     columns = np.sqrt(np.mean(rows.raw[fitted][:, :, regression.n_b :] ** 2, axis=0))
@@ -146,6 +151,12 @@ def _plausible_sizes(regression: Regression, rows: Rows) -> Array:
     squares = np.nanmean(y**2, axis=0, where=np.isfinite(y))
     efforts = np.sqrt(np.where(regression.driven, squares, spread_of(y, rows.raw[fitted], regression.prior)))
     friction = np.nan_to_num(efforts, nan=1.0)[:, None] / np.where(columns > 0.0, columns, 1.0)
+    armature = COLUMNS.index("armature")
+    moved = rows.inertia + regression.rows(x)[:, regression.n_b + armature]
+    friction[:, armature] = np.minimum(friction[:, armature], moved)
+    for kinds, noise in zip((OF_SPEED, OF_ACCELERATION), rows.noise, strict=True):
+        places = [COLUMNS.index(name) for name in kinds]
+        friction[np.ix_(noise > NOISY * columns[:, places[0]] ** 2, places)] = 0.0
     for name in CALIBRATION:
         friction[:, COLUMNS.index(name)] = PLAUSIBLE[name]
     return np.concatenate([beta, friction.ravel()])

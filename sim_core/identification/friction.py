@@ -30,6 +30,7 @@ NAMED = ("gear", "asymmetry", "previous", "next")  # further columns that are on
 CALIBRATION = ("gain", "delay")  # errors of the measurement, fitted on request, see `calibration`
 FRICTION = (*ALWAYS, *WRITTEN, *NAMED)
 COLUMNS = (*FRICTION, *CALIBRATION)
+OF_SPEED, OF_ACCELERATION = ("viscous", "coulomb", *WRITTEN), ("armature",)  # columns of the joint's own
 NOT_NEGATIVE = ("viscous", "coulomb", "armature", "stribeck", "gear", "previous", "next")
 SMOOTHING, STRIBECK = 0.05, 0.2  # v_0 and v_S as shares of the joint's root-mean-square speed
 

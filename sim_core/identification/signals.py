@@ -9,12 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
+from math import comb
 from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 ORDER = 4  # of the Butterworth filter, run forwards and backwards
+SETTLED_PERIODS = 2.0  # of the cutoff, after which the filter has forgotten its start
 GAP_STEPS, GAP_S = 10, 0.1  # a recording is split at pauses longer than both
 LEAST_SAMPLES = 50  # of a part between two gaps that is used
 RESTS = 0.05  # a joint stands still below this share of its root-mean-square speed
@@ -23,6 +25,8 @@ CALM_S = 0.25  # pauses that are shorter count as motion
 TWITCH = 0.01  # share of a joint's range; along a shorter way, such as where a brake lets go, it stands still
 FIRST = (0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280)  # coefficients of the derivatives of order 8
 SECOND = (-205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560)
+FOURTH = 4  # order of the differences that show noise
+ROUNDING = 1e-12  # of positions, as a share of the largest one
 LEAST_MOVING_S = 2.0  # of a recording to which a model is fitted
 
 
@@ -129,8 +133,8 @@ def low_pass(values: Array, cutoff_hz: float, rate_hz: float) -> Array:
 
     if cutoff_hz >= 0.45 * rate_hz:
         return values
-    sections = _sections(cutoff_hz / rate_hz)
-    return np.asarray(sosfiltfilt(sections, values, axis=0, padlen=min(len(values) - 1, 30)))
+    before = int(SETTLED_PERIODS * rate_hz / cutoff_hz)
+    return np.asarray(sosfiltfilt(_sections(cutoff_hz / rate_hz), values, axis=0, padlen=min(len(values) - 1, before)))
 
 
 @cache
@@ -149,6 +153,19 @@ def motion_of(part: Sampled, cutoff_hz: float) -> tuple[Array, Array, Array]:
     """
     q = low_pass(part.q, cutoff_hz, part.rate_hz)
     return q, _difference(q, FIRST, part.rate_hz), _difference(q, SECOND, part.rate_hz**2)
+
+
+def noise_of(part: Sampled, cutoffs_hz: Array) -> Array:
+    """Variances (2, n_q) of velocities and accelerations by `motion_of` that come from white noise of the positions.
+
+    The noise is that of the fourth differences of the positions, in which a slow motion has nearly no part.
+
+    cutoffs_hz  (n_q,) of the filter of each joint
+    """
+    rounding = ROUNDING * np.abs(part.q).max(axis=0)
+    noise = np.mean(np.diff(part.q, FOURTH, axis=0) ** 2, axis=0) / comb(2 * FOURTH, FOURTH) + rounding**2
+    w, passed = 2.0 * np.pi * cutoffs_hz, np.minimum(2.0 * cutoffs_hz / part.rate_hz, 1.0)
+    return np.asarray(noise * passed * np.stack([w**2 / 3.0, w**4 / 5.0]))
 
 
 def _difference(q: Array, coefficients: tuple[float, ...], per_step: float) -> Array:

@@ -293,6 +293,29 @@ def test_friction_that_a_turn_at_one_speed_does_not_tell_is_named() -> None:
     assert not any(each & named for each in usual.values())
 
 
+@pytest.mark.parametrize("noise", [0.0, 1e-4, 3e-3])
+@pytest.mark.parametrize(
+    ("speed", "swing", "untold"),
+    [(2.0, 0.0, ["armature"]), (0.0, 0.2, ["armature"]), (0.0, 0.0, ["viscous", "coulomb", "armature"])],
+)
+def test_friction_and_rotor_of_which_velocity_and_acceleration_show_only_noise_are_refused(
+    noise: float, speed: float, swing: float, untold: list[str]
+) -> None:
+    time, q, v, a = motion(20.0)
+    joint, w = names()[0], 0.2
+    q[:, 0] = speed * time + swing * np.sin(w * time)
+    v[:, 0], a[:, 0] = speed + swing * w * np.cos(w * time), -swing * w**2 * np.sin(w * time)
+    tau = planted()(q, v, a) @ planted().pi + VISCOUS * v
+    random = np.random.default_rng(5)
+    tau += coloured(random, *tau.shape, 0.1)
+    found = fit(model(), names(), [Recorded(time, q + noise * random.normal(size=q.shape), tau)])
+    (why,) = (each for each in found.refusals if each.what.endswith(f"{untold[-1]} of {joint}"))
+    assert set(untold) <= set(why.what.removesuffix(f" of {joint}").split(", "))
+    assert "the motion does not tell" in why.why
+    assert not any(f"{joint}/{name}" in each.name for each in found.estimates for name in untold)
+    assert found.friction[0, COLUMNS.index("armature")] == 0.0
+
+
 def test_a_part_that_is_shorter_than_the_pauses_has_as_many_instants_of_motion_as_samples() -> None:
     time = np.arange(0.0, 0.1, 0.001)
     (part,) = sampled(Recorded(time, np.sin(time)[:, None], np.zeros((len(time), 1))))
