@@ -16,7 +16,7 @@ from sim_core.identification.intervals import correlated_sum
 from sim_core.identification.regression import Mask, Regression
 from sim_core.identification.regressor import LinearEfforts
 from sim_core.identification.ripple import SHARE_SD
-from sim_core.identification.selection import spread_of
+from sim_core.identification.selection import FIRST_WEIGHT, spread_of
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 LEVEL = 0.95
@@ -285,16 +285,19 @@ def refusals_of(
     with_inertia: bool,
     refused: Mapping[str, str],
     names: Sequence[str],
+    known: Array,
 ) -> list[Refusal]:
     """What cannot be known: efforts, parameters without effect, and parameters that the motion does not show.
 
-    free  (n_x,) unknowns of which estimates were to be made
+    free   (n_x,) unknowns of which estimates were to be made
+    known  (n, n_q) efforts of the rows that do not depend on any unknown, such as those of springs
     """
     found = [
         Refusal(f"efforts of {joint}", why, f"a known load at {joint}, or its motor constant")
         for joint, why in refused.items()
     ]
-    found += _constants(regressor, names)
+    if with_inertia:
+        found += _constants(regressor, regression, rows, free, names, known)
     by_link: dict[str, list[str]] = {}
     for name in base.without_effect:
         link, _, parameter = name.rpartition("/")
@@ -358,19 +361,26 @@ def _only_in_sums(base: BaseParameters) -> list[Refusal]:
     ]
 
 
-def _constants(regressor: LinearEfforts, names: Sequence[str]) -> list[Refusal]:
-    """Errors of motor constants that positions and efforts cannot show."""
+def _constants(
+    regressor: LinearEfforts, regression: Regression, rows: Rows, free: Mask, names: Sequence[str], known: Array
+) -> list[Refusal]:
+    """Errors of motor constants that positions and efforts cannot show, although the inertias are unknown.
+
+    The efforts `known` show the common factor of all constants as far as no inertia and no friction gives the same.
+    """
     q = regressor.random_positions(np.random.default_rng(0), 20)
     weight = np.abs(regressor(q, 0.0 * q, 0.0 * q) @ regressor.pi).max(axis=0)
-    found = [
-        Refusal(
-            "a common factor of all motor constants",
-            "heavier links and larger constants give the same efforts",
-            "a known load on the last link",
+    found = []
+    if not _shows(known, regression, rows, free):
+        found.append(
+            Refusal(
+                "a common factor of all motor constants",
+                "heavier links and larger constants give the same efforts",
+                "a known load on the last link, or inertias that are known (--params without inertia)",
+            )
         )
-    ]
-    for name, size in zip(names, weight, strict=True):
-        if size <= 1e-9 * weight.max(initial=1e-300):
+    for name, size, spring in zip(names, weight, np.abs(known).max(axis=0), strict=True):
+        if max(size, spring) <= 1e-9 * weight.max(initial=1e-300):
             found.append(
                 Refusal(
                     f"the motor constant of {name}",
@@ -379,6 +389,29 @@ def _constants(regressor: LinearEfforts, names: Sequence[str]) -> list[Refusal]:
                 )
             )
     return found
+
+
+def _shows(effort: Array, regression: Regression, rows: Rows, free: Mask) -> bool:
+    """Whether the recorded efforts tell by which factor they contain an effort (n, n_q), beside the free unknowns."""
+    if not effort.any():
+        return False
+    joints = [j for j in range(regression.n_q) if free[regression.friction_slice(j)].any()]
+    unscaled = free.copy()
+    unscaled[regression.n_b + COLUMNS.index("gain") :: len(COLUMNS)] = False
+    recorded = Regression(regression.prior, regression.raw, regression.raw, regression.weights)
+    H, left, right = recorded.equations(joints)[0], 0.0, np.zeros(regression.size)
+    for j in joints:
+        at = (rows.block >= 0) & np.isfinite(rows.y[:, j])
+        A, y, w = rows.raw[at, j], effort[at, j], regression.weights[j]
+        right[: regression.n_b] += w * (A.T @ y)[: regression.n_b]
+        right[regression.friction_slice(j)] = w * (A.T @ y)[regression.n_b :]
+        left += w * float(y @ y)
+    some = np.flatnonzero(unscaled & (np.diag(H) > 0.0))
+    scale = 1.0 / np.sqrt(np.diag(H)[some])
+    taken, *_ = np.linalg.lstsq(H[np.ix_(some, some)] * np.outer(scale, scale), right[some] * scale, rcond=None)
+    left -= float(right[some] * scale @ taken)
+    inflation = _inflation(regression, rows, joints, regression.solve(joints, FIRST_WEIGHT, free))
+    return left > inflation / (LARGEST_SD * PLAUSIBLE["gain"]) ** 2
 
 
 def _telling_joints(regressor: LinearEfforts, base: BaseParameters, rows: Rows, untold: list[int]) -> list[int]:

@@ -442,6 +442,7 @@ class _Fitter:
                     choice.any_inertia,
                     refused,
                     names,
+                    np.zeros_like(rows.q) if self.springs is None else self.springs(rows.q),
                 )
             ),
             base=self.base,

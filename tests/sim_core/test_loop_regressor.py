@@ -54,6 +54,24 @@ def test_a_gain_is_found_although_the_efforts_hold_springs() -> None:
     assert gain.high - gain.low < 0.05
 
 
+@pytest.mark.parametrize("errors", [(), ("gain",)])
+def test_springs_tell_the_common_factor_of_motor_constants_and_known_inertias_do(errors: tuple[str, ...]) -> None:
+    time, *motion = rotation()
+
+    def is_unknown(stiffness: float, inertia: bool = True) -> bool:
+        spring = dataclasses.replace(SPRING, stiffness=stiffness, pretension=0.05 * stiffness)
+        mechanism = dataclasses.replace(four_bar(), springs=(spring,))
+        regressor = LoopRegressor(mechanism, ["crank"])
+        tau = regressor(*motion) @ regressor.pi + regressor.spring_efforts(motion[0])
+        tau += 0.02 * tau.std() * np.random.default_rng(0).normal(size=tau.shape)
+        found = fit(mechanism, ["crank"], [Recorded(time, motion[0], tau)], errors=errors, inertia=inertia)
+        return "a common factor of all motor constants" in [each.what for each in found.refusals]
+
+    assert not is_unknown(stiffness=300.0)
+    assert is_unknown(stiffness=0.3)
+    assert not is_unknown(stiffness=0.3, inertia=False)
+
+
 def test_the_efforts_that_hold_springs_are_those_of_the_driven_dynamics() -> None:
     plain, sprung = four_bar(), dataclasses.replace(four_bar(), springs=(SPRING,))
     regressor, driven = LoopRegressor(sprung, ["crank"]), DrivenDynamics(assemble(sprung))
