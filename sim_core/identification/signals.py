@@ -16,7 +16,6 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 ORDER = 4  # of the Butterworth filter, run forwards and backwards
-SETTLED_PERIODS = 2.0  # of the cutoff, after which the filter has forgotten its start
 GAP_STEPS, GAP_S = 10, 0.1  # a recording is split at pauses longer than both
 LEAST_SAMPLES = 50  # of a part between two gaps that is used
 RESTS = 0.05  # a joint stands still below this share of its root-mean-square speed
@@ -133,8 +132,8 @@ def low_pass(values: Array, cutoff_hz: float, rate_hz: float) -> Array:
 
     if cutoff_hz >= 0.45 * rate_hz:
         return values
-    before = int(SETTLED_PERIODS * rate_hz / cutoff_hz)
-    return np.asarray(sosfiltfilt(_sections(cutoff_hz / rate_hz), values, axis=0, padlen=min(len(values) - 1, before)))
+    sections = _sections(cutoff_hz / rate_hz)
+    return np.asarray(sosfiltfilt(sections, values, axis=0, padlen=min(len(values) - 1, 30)))
 
 
 @cache
