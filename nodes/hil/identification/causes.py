@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 import numpy as np
@@ -22,13 +22,20 @@ SMALLEST_GAIN = 1e-3  # of a motor, relative to the model's, by which an effort 
 LARGEST = 100.0  # relative size of a model error above which a motion does not show it
 TRIED = {"backlash": len(CROSSINGS_S)}  # values of a nonlinear parameter among which a column was chosen by its fit
 KINDS = {
-    "mass": ("relative", "mass of {of}"),
-    "gain": ("relative", "gain of the actuator of {of}"),
-    "friction": ("N m s/rad", "viscous friction of {of}"),
-    "dry_friction": ("N m", "dry friction of {of}"),
-    "armature": ("kg m2", "rotor inertia of {of}"),
-    "encoder_zero": ("rad", "zero of the encoder of {of}"),
-    "backlash": ("s", "play in the gear of {of}"),
+    "mass": "mass of {of}",
+    "gain": "gain of the actuator of {of}",
+    "friction": "viscous friction of {of}",
+    "dry_friction": "dry friction of {of}",
+    "armature": "rotor inertia of {of}",
+    "encoder_zero": "zero of the encoder of {of}",
+    "backlash": "play in the gear of {of}",
+}
+UNITS = {  # of a turning and of a sliding joint; the other kinds are relative
+    "friction": ("N m s/rad", "N s/m"),
+    "dry_friction": ("N m", "N"),
+    "armature": ("kg m2", "kg"),
+    "encoder_zero": ("rad", "m"),
+    "backlash": ("s", "s"),
 }
 
 Key = tuple[str, str]  # kind, body or joint
@@ -80,8 +87,8 @@ class LeastShown(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The model error and this size as text."""
-        what = KINDS[self.kind][1].format(of=self.of)
-        of = " of the efforts" if KINDS[self.kind][0] != "relative" else ""
+        what = KINDS[self.kind].format(of=self.of)
+        of = " of the efforts" if self.kind in UNITS else ""
         return what if self.size is None else f"{what} (shown from {float(f'{100.0 * self.size:.2g}'):g} %{of} on)"
 
 
@@ -128,6 +135,7 @@ class Search:
     independent  number of the n k samples that count as independent
     possible     function (cause, value) that tells whether the cause can have this value; causes with impossible values
                  are excluded
+    sliding      joints whose positions are in metres
     removed      effort errors (n, k) that were already removed from `residual` because they do not come from the robot,
                  one array for each source of errors; None for a source that does not apply. They make the causes less
                  certain
@@ -140,9 +148,10 @@ class Search:
         weights: Floats,
         independent: float,
         possible: Callable[[Key, float], bool],
+        sliding: Collection[str] = (),
         removed: Sequence[Floats | None] = (),
     ) -> None:
-        self._possible = possible
+        self._possible, self._sliding = possible, sliding
         self._residual = (residual * weights).ravel()
         self._power = float(self._residual @ self._residual)
         self._removed = [None if each is None else (each * weights).ravel() for each in removed]
@@ -169,7 +178,7 @@ class Search:
             if self._evidence(left, rest[best]) < CLEAR + 2.0 * math.log(TRIED.get(best[0], 1)):
                 break
             near = [key for key in rest if key != best and self._evidence(rest[key], rest[best]) < APART]
-            alike[best] = [KINDS[kind][1].format(of=of) for kind, of in near]
+            alike[best] = [KINDS[kind].format(of=of) for kind, of in near]
             chosen.append(best)
             left = rest[best]
         return self._fitted(chosen, alike, sizes) if chosen else [], 1.0 - left
@@ -188,7 +197,7 @@ class Search:
         for (kind, of), column in self._plain.items():
             if kind not in ("mass", "gain", "friction"):
                 continue
-            unit = 1.0 if KINDS[kind][0] == "relative" else float((rms(column) / sizes).max())
+            unit = 1.0 if kind not in UNITS else float((rms(column) / sizes).max())
             weighted = self._columns.get((kind, of))
             power = 0.0 if weighted is None else float(weighted @ weighted)
             size = unit * math.sqrt(share * unknown / power) if power > 0.0 else math.inf
@@ -249,7 +258,7 @@ class Search:
                 of=of,
                 value=float(value),
                 sigma=float(total),
-                unit=KINDS[kind][0],
+                unit=UNITS[kind][of in self._sliding] if kind in UNITS else "relative",
                 share=float((abs(value) * rms(self._plain[kind, of]) / sizes).max()),
                 explains=1.0 - self._unexplained([(kind, of)]),
                 alike=alike[kind, of],

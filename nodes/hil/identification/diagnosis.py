@@ -386,7 +386,7 @@ def _unexplained_efforts(
     else:
         text += NO_CAUSES
         best = max(causes, key=lambda hint: hint.explains, default=None)
-        text += f" (best: {KINDS[best.kind][1].format(of=best.of)}, {best.explains:.0%}); {SEVERAL}" if best else ""
+        text += f" (best: {KINDS[best.kind].format(of=best.of)}, {best.explains:.0%}); {SEVERAL}" if best else ""
     yield Finding(kind="efforts", of="", value=size, unit="", text=text, failed=True, limit=limit_text, certain=certain)
 
 
@@ -401,7 +401,7 @@ def _spread(hint: Hint) -> str:
 
 
 def _amount(hint: Hint) -> str:
-    what = KINDS[hint.kind][1].format(of=hint.of)
+    what = KINDS[hint.kind].format(of=hint.of)
     if hint.kind == "backlash":
         return f"{what}: the joint is free for {1e3 * hint.value:.0f} ms after each change of sign of its effort"
     if hint.unit == "relative":
@@ -459,7 +459,7 @@ def _zeros(
     for hint in hints.causes:
         if hint.kind == "encoder_zero" and hint.of not in named:
             limit = limits.of("bias", hint.of in slides)
-            text = f"{KINDS[hint.kind][1].format(of=hint.of)} is {angle_text(hint.value, hint.of in slides)} off"
+            text = f"{KINDS[hint.kind].format(of=hint.of)} is {angle_text(hint.value, hint.of in slides)} off"
             yield Finding(
                 kind=hint.kind,
                 of=hint.of,

@@ -189,7 +189,8 @@ def _explained(efforts: Efforts, motion: Motion, band: Band, known: _Known, zero
     _drop_noisy_gains(columns, residual, effort)
     columns |= _backlash_columns(efforts, motion, band, residual)
     independent = motion.independent * residual.shape[1]
-    search = Search(residual, columns, weights, independent, _possible(efforts), (timing, sampling))
+    sliding = {joint.name for joint in efforts.mechanism.joints if joint.is_length}
+    search = Search(residual, columns, weights, independent, _possible(efforts), sliding, (timing, sampling))
     if share >= QUIET:
         (causes, explained), shares = search.causes(sizes), search.shares
         for cause in causes:

@@ -200,7 +200,7 @@ def note_lines(verdict: Verdict, sliding: Collection[str]) -> list[str]:
     named = {(each.kind, each.of) for each in verdict.findings}
     named |= {("encoder_zero", each.of) for each in verdict.findings if each.kind == "bias"}
     lines = [
-        f"{KINDS[hint.kind][1].format(of=hint.of)} alone would explain {hint.explains:.0%} of the effort residual"
+        f"{KINDS[hint.kind].format(of=hint.of)} alone would explain {hint.explains:.0%} of the effort residual"
         for hint in verdict.hints.causes
         if (hint.kind, hint.of) not in named
     ]

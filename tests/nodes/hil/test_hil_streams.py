@@ -20,6 +20,7 @@ from nodes.hil.identification.hypotheses import explain
 from nodes.hil.identification.model import Efforts, NoModelError, model_of
 from nodes.hil.identification.motion import Applied
 from nodes.hil.report.limits import Limits
+from sim_core.mechanism import GROUND, Body, Joint, Mechanism, Z
 
 
 def wave(t: np.ndarray, late: float = 0.0) -> np.ndarray:
@@ -162,6 +163,25 @@ def moving(kind: str) -> Stream:
     elif kind == "mass":
         effort += 0.05 * arm().per_mass("link_10", q, v, -0.7 * w * w * np.sin(w * t[:, None]))
     return Stream(t, arm().names, q, v, effort)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "unit"), [("friction", 2.0, "N s/m"), ("dry_friction", 1.5, "N"), ("armature", 0.8, "kg")]
+)
+def test_causes_of_a_sliding_joint_are_in_newtons_and_kilograms(kind: str, value: float, unit: str) -> None:
+    body = Body(name="block", mass=2.0, inertia=(0.1, 0.1, 0.1, 0.0, 0.0, 0.0))
+    slide = Joint(name="slide", kind="prismatic", parent=GROUND, child="block", axis=Z)
+    lift = Mechanism(
+        name="lift", coordinates="joint", bodies=(body,), joints=(slide,), initial_q=(0.0,), initial_v=(0.0,)
+    )
+    efforts = Efforts(lift)
+    t = np.arange(0.0, 6.0, 0.002)[:, None]
+    q, v, a = (np.sin(3.0 * t), 3.0 * np.cos(3.0 * t), -9.0 * np.sin(3.0 * t))
+    column = {"friction": v, "dry_friction": np.tanh(v / (0.02 * np.abs(v).max())), "armature": a}[kind]
+    said = Stream(t[:, 0], efforts.names, q, v, efforts.along(q, v, a) + value * column)
+    (cause,) = explain(efforts, said, Applied(hold_s=0.0)).hints.causes
+    assert (cause.kind, cause.unit) == (kind, unit)
+    assert cause.value == pytest.approx(value, rel=0.02)
 
 
 @pytest.mark.parametrize(
