@@ -29,7 +29,16 @@ from sim_core.identification.inertial_parameters import nearest_consistent
 from sim_core.identification.loops import LoopRegressor, dependent_joints, rigid_loops
 from sim_core.identification.regression import Mask, Prior, Regression, is_gain
 from sim_core.identification.regressor import LinearEfforts, Regressor
-from sim_core.identification.result import BETTER, FitResult, JointScore, Prediction, held_out_errors, outcome_of
+from sim_core.identification.result import (
+    BETTER,
+    NOT_CERTAIN,
+    FitResult,
+    JointScore,
+    Prediction,
+    held_out_errors,
+    outcome_of,
+    unsure,
+)
 from sim_core.identification.rigid_tree import rigid_tree
 from sim_core.identification.ripple import ripples_of
 from sim_core.identification.selection import (
@@ -393,7 +402,7 @@ class _Fitter:
         outcome, reason, changes = outcome_of(rows, z, choice.together, self.prior, names)
         if choice.doubtful and outcome == BETTER:
             doubtful = ", ".join(names[j] for j in choice.doubtful)
-            outcome = "not certain"
+            outcome, changes = NOT_CERTAIN, {j: unsure(change) for j, change in changes.items()}
             reason += (
                 f"; the efforts of {doubtful} do not fit any motion there, and if its positions are wrong, all other "
                 "efforts were fitted along a wrong motion"

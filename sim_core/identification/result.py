@@ -18,6 +18,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 BLOCKS = 8  # of the held-out part, for paired tests
 CHANCE = 0.05  # of calling any joint better or worse that is not
 BETTER, WORSE, NO_CHANGE = "better", "worse", "no certain change"
+NOT_CERTAIN = "not certain"
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,14 @@ def outcome_of(
     share, t = gain(before[np.isfinite(before)], after[np.isfinite(after)])
     if share <= 0.0:
         return "not better", text, found
-    return ("better" if t >= GAIN_T else "not certain"), text, found
+    if t >= GAIN_T:
+        return BETTER, text, found
+    return NOT_CERTAIN, text, {j: unsure(change) for j, change in found.items()}
+
+
+def unsure(change: str) -> str:
+    """The change of a joint in a model that is not certainly better: no joint of it is, either."""
+    return NO_CHANGE if change == BETTER else change
 
 
 def _block_errors(rows: Rows, z: Array, joints: list[int], prior: Prior) -> Array:

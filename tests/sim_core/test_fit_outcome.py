@@ -9,20 +9,26 @@ import numpy as np
 import pytest
 
 from sim_core.identification.design import HELD_OUT, Rows
-from sim_core.identification.result import WORSE, outcome_of
+from sim_core.identification.result import BETTER, BLOCKS, NO_CHANGE, WORSE, outcome_of
 from sim_core.identification.selection import mistaken_size
 
 NAMES = ("shoulder", "elbow", "wrist")
 
 
-def judged(before: tuple[float, ...], after: tuple[float, ...]) -> tuple[str, str, dict[int, str]]:
-    """The outcome for joints whose errors have these sizes, in standard deviations of their efforts."""
+def judged(
+    before: tuple[float, ...], after: tuple[float, ...], uneven: tuple[float, ...] = (0.0, 0.0, 0.0)
+) -> tuple[str, str, dict[int, str]]:
+    """The outcome for joints whose errors have these sizes, in standard deviations of their efforts.
+
+    uneven  share by which the errors after are larger in every other block than in the rest
+    """
     random, n, k = np.random.default_rng(0), 800, len(before)
     motion, error = random.normal(size=(2, n, k))
-    raw = np.stack([motion, error], axis=2)
+    raw = np.stack([motion, error, error * (np.arange(n) * BLOCKS // n % 2)[:, None]], axis=2)
     rows = cast(Rows, SimpleNamespace(block=np.full(n, HELD_OUT), y=motion, raw=raw))
     z = {
-        name: np.stack([np.ones(k), np.array(sizes)], axis=1) for name, sizes in (("before", before), ("after", after))
+        name: np.stack([np.ones(k), np.array(sizes), np.array(sizes) * more], axis=1)
+        for name, sizes, more in (("before", before, 0.0), ("after", after, np.array(uneven[:k])))
     }
     return outcome_of(rows, z, list(range(k)), cast(Any, SimpleNamespace(beta=np.ones(1))), NAMES)
 
@@ -45,6 +51,13 @@ def test_no_joint_hides_another_one(
     assert found == outcome
     assert text in reason
     assert (WORSE in changes.values()) == ("worse than before" in text)
+
+
+def test_a_gain_that_may_be_chance_is_not_certain_and_then_no_joint_is_called_better() -> None:
+    assert judged((0.5, 0.2), (0.3, 0.1))[0::2] == ("better", {0: BETTER, 1: BETTER})
+    assert judged((0.5, 0.2), (0.3, 0.1), (0.4, 0.0))[0::2] == ("better", {0: BETTER, 1: BETTER})
+    assert judged((0.5, 0.2), (0.3, 0.1), (1.0, 0.0))[0::2] == ("not certain", {0: NO_CHANGE, 1: NO_CHANGE})
+    assert judged((0.5, 0.2), (0.3, 0.1), (2.0, 0.0))[0] == "not better"
 
 
 @pytest.mark.parametrize(

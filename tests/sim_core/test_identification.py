@@ -17,7 +17,7 @@ from sim_core.identification.friction import ALWAYS, COLUMNS
 from sim_core.identification.inertial_parameters import about_origin, is_consistent
 from sim_core.identification.intervals import MOST_ORDER, autocovariance, autoregressive, correlated_sum
 from sim_core.identification.regressor import Regressor
-from sim_core.identification.result import FitResult
+from sim_core.identification.result import BETTER, FitResult
 from sim_core.identification.rigid_tree import rigid_tree
 from sim_core.identification.signals import Recorded, Sampled, low_pass, motion_of, sampled
 from sim_core.mechanism import Mechanism
@@ -157,6 +157,17 @@ def test_efforts_that_show_nothing_are_refused_by_name() -> None:
     found = fit(model(), names(), [Recorded(log.time, log.q, effort)])
     assert list(found.refused) == [names()[2]]
     assert any(names()[2] in each.what for each in found.refusals)
+    assert (found.outcome, BETTER in {score.change for score in found.scores.values()}) == ("not certain", False)
+    assert f"the efforts of {names()[2]} do not fit any motion" in found.reason
+
+
+def test_a_joint_that_is_left_out_for_its_efforts_leaves_the_others_certain() -> None:
+    log = recorded()
+    effort = log.effort.copy()
+    effort[:, 2] = np.random.default_rng(5).normal(size=len(effort))
+    found = fit(model(), names(), [Recorded(log.time, log.q, effort)], left_out={names()[2]: "its sensor is broken"})
+    assert (found.outcome, BETTER in {score.change for score in found.scores.values()}) == ("better", True)
+    assert found.refused == {names()[2]: "its sensor is broken"}
 
 
 def test_an_effort_that_is_zero_but_for_rounding_is_called_zero() -> None:
@@ -166,6 +177,7 @@ def test_an_effort_that_is_zero_but_for_rounding_is_called_zero() -> None:
     found = fit(model(), names(), [Recorded(log.time, log.q, effort)])
     assert list(found.refused) == [names()[2]]
     assert "effort is zero" in found.refused[names()[2]]
+    assert found.outcome == "better"
 
 
 def test_unknown_units_are_fitted_apart_without_a_test() -> None:

@@ -17,8 +17,8 @@ from sim_core.identification.output_error.fitting import (
     OutputErrorResult,
     fit_output_error,
 )
+from sim_core.identification.result import NOT_CERTAIN, unsure
 
-NOT_CERTAIN = "not certain"
 NOT_POSSIBLE = "output error is not possible"
 ACTUATION_ONLY = ("backlash", "stiffness")  # kinds that no other method sees
 
@@ -130,6 +130,8 @@ def reconcile(verdict: FitVerdict, found: OutputErrorResult) -> None:
     verdict.errors = [each for each in verdict.errors if each.name.split()[0] not in told]
     if clashes:
         verdict.outcome = NOT_CERTAIN
+        for joint in verdict.joints:
+            joint.change = unsure(joint.change)
         verdict.reason += "; efforts and output error contradict each other"
         verdict.notes += clashes
     elif verdict.outcome != "better":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nodes.hil.fitting.output_error import reconcile
+from nodes.hil.fitting.verdict import JointVerdict
 from tests.nodes.hil.fitting.output_error_results import estimate, result, verdict
 
 
@@ -25,8 +26,10 @@ def test_gains_of_measured_and_commanded_efforts_are_inverse_to_each_other() -> 
 @pytest.mark.parametrize("name", ["a/zero", "a/gain"])
 def test_a_contradiction_is_said_and_nothing_is_certain(name: str) -> None:
     given = verdict((name, 0.150, 0.162))
+    given.joints = [JointVerdict(name="a", how="fitted", cutoff_hz=5.0, change="better")]
     reconcile(given, result(estimate(name, 0.0)))
     assert given.outcome == "not certain"
+    assert given.joints[0].change == "no certain change"
     assert f"contradiction: {name}" in given.notes[0]
 
 
