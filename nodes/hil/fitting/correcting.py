@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 import numpy as np
 
 from robots.corrections import BodyCorrection, Corrections, JointCorrection
@@ -11,6 +13,8 @@ from sim_core.identification.result import FitResult
 from sim_core.mechanism import Mechanism
 from sim_core.mechanism.inertias import held_together, inertia_matrix
 from sim_core.mechanism.quantities import value_of
+
+HALF_LOADED = float(np.arctanh(0.5))  # speed under half the friction, over the smoothing velocity
 
 
 def corrections_of(result: FitResult, mechanism: Mechanism, robot: str) -> Corrections:
@@ -26,6 +30,24 @@ def corrections_of(result: FitResult, mechanism: Mechanism, robot: str) -> Corre
             bodies |= _bodies(mechanism, link, pi)
     joints = {name: _joint(result, result.joints.index(name)) for name in result.fitted}
     return Corrections(robot=robot, bodies=bodies, joints=joints)
+
+
+def creep_notes(corrections: Corrections, sticking: Collection[str]) -> Iterator[str]:
+    """Note about joints of the corrected robot that creep under a load.
+
+    sticking  joints whose dry friction has bristles, which they keep
+    """
+    smooth = {
+        name: joint.smoothing_velocity
+        for name, joint in corrections.joints.items()
+        if (joint.coulomb or joint.static) and name not in sticking
+    }
+    if smooth:
+        yield (
+            f"{', '.join(smooth)}: the corrected dry friction is smooth near rest: under a load of half of it, a joint "
+            f"creeps at {HALF_LOADED * min(smooth.values()):.2g} to {HALF_LOADED * max(smooth.values()):.2g} rad/s or "
+            "m/s; a joint whose friction in the model before has bristles sticks"
+        )
 
 
 def _bodies(mechanism: Mechanism, link: str, pi: np.ndarray) -> dict[str, BodyCorrection]:

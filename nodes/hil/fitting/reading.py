@@ -37,12 +37,13 @@ class FitCase:
     """Recordings of a robot to which its model is fitted.
 
     robot, parameters  the model, as in a launch file
-    mechanism          in joint coordinates
+    mechanism          in joint coordinates; its dry friction is smooth
     names              joints with recorded positions
     topics             {file: topic} of the recordings
     unit_unknown       joints whose efforts have an unknown unit
     constant_sd        {joint: relative standard deviation of its motor constant}
     notes              one line about each kind of data that was left out on reading
+    sticking           joints of the robot whose dry friction has bristles
     """
 
     robot: str
@@ -54,6 +55,7 @@ class FitCase:
     unit_unknown: tuple[str, ...]
     constant_sd: Mapping[str, float]
     notes: tuple[str, ...]
+    sticking: frozenset[str] = frozenset()
 
 
 def read_fit_case(paths: Sequence[Path], robot: str = "") -> FitCase:
@@ -88,7 +90,9 @@ def read_fit_case(paths: Sequence[Path], robot: str = "") -> FitCase:
     name = located_if_there(robot or str(sim["robot"]), *folders)
     parameters = {} if robot and robot != sim.get("robot") else dict(sim.get("parameters", {}))
     parameters = with_located_corrections(parameters, *folders)
-    mechanism = _model(name, parameters)
+    described = _model(name, parameters)
+    sticking = frozenset(joint.name for joint in described.moving_joints if joint.bristle)
+    mechanism = without_bristles(described)
     names = _joints(mechanism, streams, paths)
     dependent = _dependent_joints(mechanism, names)
     driven = {actuator.joint for actuator in mechanism.actuators}
@@ -114,7 +118,9 @@ def read_fit_case(paths: Sequence[Path], robot: str = "") -> FitCase:
         notes.append(f"{joints}: follow the other joints through closed loops; friction there is taken to be none")
     if held := [joint.name for joint in mechanism.moving_joints if joint.name not in {*names, *dependent}]:
         notes.append(f"{', '.join(held)}: not recorded, and taken to be at rest at 0")
-    return FitCase(name, parameters, mechanism, names, recordings, topics, tuple(unknown), constants, tuple(notes))
+    return FitCase(
+        name, parameters, mechanism, names, recordings, topics, tuple(unknown), constants, tuple(notes), sticking
+    )
 
 
 def _has_ripple(recorded: Recorded, joint: int) -> bool:
@@ -169,7 +175,7 @@ def _model(robot: str, parameters: Mapping[str, Any]) -> Mechanism:
     mechanism = build(robot, **with_joint_coordinates(robot, chosen))
     if not mechanism.has_joint_coordinates:
         raise StreamError(f"robot {robot!r} has no joint coordinates; a fit needs a tree of joints")
-    return without_bristles(mechanism)
+    return mechanism
 
 
 def _dependent_joints(mechanism: Mechanism, names: Sequence[str]) -> tuple[str, ...]:

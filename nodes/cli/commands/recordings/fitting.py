@@ -110,7 +110,7 @@ def fit(
     from nodes.hil.alignment.streams import StreamError
     from nodes.hil.fitting import folder
     from nodes.hil.fitting.checking import check_case, joints_left_out
-    from nodes.hil.fitting.correcting import corrections_of
+    from nodes.hil.fitting.correcting import corrections_of, creep_notes
     from nodes.hil.fitting.output_error import add_output_error, require_commands
     from nodes.hil.fitting.output_error_corrections import with_output_error
     from nodes.hil.fitting.reading import read_fit_case
@@ -161,7 +161,7 @@ def fit(
     corrections, not_written = with_output_error(
         corrections_of(result, case.mechanism, case.robot), found, case.mechanism
     )
-    verdict.notes += not_written
+    verdict.notes += [*not_written, *creep_notes(corrections, case.sticking)]
     folder.begin(verdict, corrections, output)
     written = list(write or []) if verdict.outcome == BETTER else []
     if write and not written:

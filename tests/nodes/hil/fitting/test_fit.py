@@ -19,6 +19,7 @@ from nodes.framework.recording.writer import RecordingWriter
 from nodes.hil.alignment.streams import StreamError
 from nodes.hil.fitting import folder as fit_folder
 from nodes.hil.fitting import reading
+from nodes.hil.fitting.correcting import HALF_LOADED, creep_notes
 from nodes.hil.fitting.verdict import verdict_of
 from nodes.hil.report import folder as report_folder
 from robots.corrections import read_corrections
@@ -30,9 +31,11 @@ from sim_core.identification.inertial_parameters import about_origin, is_consist
 from sim_core.identification.loops import LoopRegressor
 from sim_core.identification.regressor import Regressor
 from sim_core.identification.rigid_tree import rigid_tree
+from sim_core.inverse import inverse_dynamics
 from sim_core.mechanism import JointSpring
 from sim_core.mechanism.inertias import inertia_matrix
 from sim_core.mechanism.quantities import value_of
+from sim_core.system import assemble
 from tests.sim_core.crank_rocker import four_bar, rotation
 
 ROBOT, RATE_HZ, SECONDS = "arm_4dof", 100.0, 16.0
@@ -142,6 +145,23 @@ def test_a_fit_writes_verdict_page_and_the_corrected_robot(fitted: Path, monkeyp
     assert len(list(Path("measured_fit/plots").glob("*.png"))) == 4
     assert build("out.urdf").joints
     assert "# masses that moved: " in Path("out.toml").read_text()
+
+
+def test_joints_that_get_smooth_friction_are_said_to_creep(fitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(fitted)
+    notes = json.loads(Path("measured_fit/verdict.json").read_text())["notes"]
+    (line,) = (note for note in notes if "creeps" in note)
+    assert line.startswith("joint_1, joint_2, joint_3, joint_4: the corrected dry friction is smooth near rest")
+    assert line in Path("measured_fit/index.html").read_text()
+    corrections = read_corrections(Path("measured_fit/corrections.toml"))
+    system = assemble(build(ROBOT, corrections=str(fitted / "out.toml")))
+    speed = HALF_LOADED * corrections.joints["joint_2"].smoothing_velocity
+    still = np.zeros(system.n_q)
+    v = np.array([0.0, speed, 0.0, 0.0])
+    damping = value_of(build(ROBOT, corrections=str(fitted / "out.toml")).joint("joint_2").damping)
+    friction = (inverse_dynamics(system, still, v, still) - inverse_dynamics(system, still, still, still))[1]
+    assert friction - damping * speed == pytest.approx(0.5 * (corrections.joints["joint_2"].coulomb or 0.0), rel=0.02)
+    assert not list(creep_notes(corrections, corrections.joints))
 
 
 def test_a_model_that_is_not_better_is_not_written(
