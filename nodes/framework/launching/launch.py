@@ -38,6 +38,7 @@ NODE_PROCESS = (sys.executable, "-P", "-m", "nodes.framework.launching.process")
 AT_ONCE_S = 0.3  # `timeout`, for one, sends a signal to a process and again to its group: that is one request
 STARTING_TICK_S = 0.01
 RUNNING_TICK_S = 0.05
+WAITED_PART = 0.02  # tick of a start that takes long, such as one that compiles, as a part of the time waited
 VIEWER = (
     "import sys; from nodes.framework.launching.process import die_with_parent; die_with_parent(int(sys.argv[1]));"
     "from nodes.cli.application import run; sys.exit(run(['view', '--domain', sys.argv[2]]))"
@@ -220,8 +221,9 @@ class Launch:
     def _watch(self, done: Callable[[], bool], tick_s: float) -> bool:
         """Supervise the nodes until `done()` is true. Returns False if a failure or a signal came first.
 
-        tick_s  longest time between two checks (s)
+        tick_s  longest time between two checks at first (s); grows to RUNNING_TICK_S while a start takes long
         """
+        began = time.monotonic()
         while not done():
             if self._signal:
                 return False
@@ -231,7 +233,8 @@ class Launch:
             self._show_output()
             if self._file_watch is not None:
                 self._file_watch.poll()
-            self._observer.receive(tick_s)
+            waited = time.monotonic() - began
+            self._observer.receive(min(max(tick_s, WAITED_PART * waited), RUNNING_TICK_S))
             self._remote_nodes.poll(self._supervisor.ready)
             self._display.update(self._observer.time, self._lines())
         return True

@@ -108,6 +108,8 @@ class Log:
     def _read(self) -> int:
         """Read the bytes appended since the last call; returns their number."""
         try:
+            if os.stat(self.path).st_size == self._offset:  # as in most calls
+                return 0
             with self.path.open("rb") as file:
                 file.seek(self._offset)
                 chunk = file.read(LARGEST_READ_BYTES)
