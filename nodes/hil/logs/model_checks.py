@@ -33,6 +33,7 @@ CERTAIN_FACTOR = 4.0  # the same, from which on it is certain
 EXPLAINED = 0.7  # share of the variance that the model with friction explains, for findings from it
 BETTER = 0.6  # ratio of the errors, for an exchange
 REVERSED, CONFIRMED = 0.5, 0.9  # the same, for a joint with the opposite sign, by one of two models and by the other
+EXACT = 1e-4  # share of the variance that filter and rounding leave
 REVERSED_ROWS = 1000  # for which every joint is reversed
 LAGS_S = np.arange(-0.08, 0.1301, 0.01)  # longer ones are ambiguous in a motion with a period
 LATE_S = 0.015
@@ -234,8 +235,6 @@ class ModelChecks:
         """Yield the joints along whose reversed motion all efforts fit better by far; not those of `turned`."""
         bases = self._with_model, self._own
         now = [{j: _left(basis(rows, j), rows.effort[:, j]) for j in known} for basis in bases]
-        if max(now[0].values(), default=0.0) < UNLIKE:
-            return
         for k in sorted(set(range(len(self.names))) - set(turned)):
             other, ratios, errors = self._along_reversed(rows, k), list[float](), list[float]()
             for basis, before in zip(bases, now, strict=True):
@@ -245,7 +244,7 @@ class ModelChecks:
                     ratios.append(1.0)
                     break
                 errors.append(sum(after[j] for j in judged))
-                ratios.append(errors[-1] / max(sum(before[j] for j in judged), 1e-300))
+                ratios.append((errors[-1] + EXACT) / (sum(before[j] for j in judged) + EXACT))
             if min(ratios) < REVERSED and max(ratios) < CONFIRMED:
                 negative = [j for j in known if self._is_negative(other, j)]
                 yield _Reversed(k, min(ratios), errors[0], 1 + len(negative), k in negative, other)

@@ -64,14 +64,17 @@ def motion() -> tuple[Floats, Floats, Floats, Floats]:
     return t, q, v, a
 
 
-def measured(more: float = 0.0, friction: bool = False) -> Stream:
-    """States of the arm whose forearm is heavier, with friction and rotors, and with the noise of its currents."""
+def measured(more: float = 0.0, friction: float = 0.0) -> Stream:
+    """States of the arm whose forearm is heavier, with friction and rotors, and with the noise of its currents.
+
+    friction  factor of the viscous friction; 0 for neither friction nor rotors
+    """
     t, q, v, a = motion()
     Path("real.urdf").write_text(urdf(more))
     regressor = Regressor(rigid_tree(build("real.urdf"), NAMES))
     effort = regressor(q, v, a) @ regressor.pi
     if friction:
-        effort += v * VISCOUS + np.tanh(v / 5e-3) * COULOMB + a * ARMATURE
+        effort += friction * v * VISCOUS + np.tanh(v / 5e-3) * COULOMB + a * ARMATURE
     effort += np.random.default_rng(1).normal(size=effort.shape) * (0.05, 0.02)
     rounded = STEP * np.round(q / STEP)
     return Stream(t, NAMES, rounded, np.gradient(rounded, t, axis=0), effort)
@@ -91,24 +94,27 @@ def written(stream: Stream, position: float = 1.0, effort: float = 1.0) -> None:
     write_recording(log, describe(log.mechanism, 1e-3, (), ""), Path("log.mcap"))
 
 
+@pytest.mark.parametrize(
+    "friction", [1.0, 40.0]
+)  # with the larger one, the model leaves less than a tenth along any motion
 @pytest.mark.parametrize(("effort", "what"), [(1.0, "its positions have"), (-1.0, "its positions and efforts have")])
 def test_a_reversed_encoder_is_named_and_nothing_is_written(
-    effort: float, what: str, capsys: pytest.CaptureFixture[str]
+    effort: float, what: str, friction: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    written(measured(MASS, friction=True), position=-1.0, effort=effort)
+    written(measured(MASS, friction), position=-1.0, effort=effort)
     assert run(["hil", "fit", "log.mcap", "--write", "fitted.toml"]) == 2
     assert f"log.mcap: elbow: {what} the opposite sign" in capsys.readouterr().err
     assert not Path("fitted.toml").exists()
 
 
 def test_the_same_log_with_the_right_signs_is_not_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    written(measured(MASS, friction=True))
+    written(measured(MASS, friction=1.0))
     assert run(["hil", "fit", "log.mcap", "--check"]) == 0
     assert "nothing was found" in capsys.readouterr().out
 
 
 def test_mass_friction_and_rotors_that_differ_at_once_are_each_named_with_their_size() -> None:
-    hints = explain(Efforts(model_of("arm.urdf", {})), measured(MASS, friction=True), Applied(hold_s=0.0)).hints
+    hints = explain(Efforts(model_of("arm.urdf", {})), measured(MASS, friction=1.0), Applied(hold_s=0.0)).hints
     sizes = {"friction": VISCOUS, "dry_friction": COULOMB, "armature": ARMATURE}
     planted = {(kind, name): value for kind, values in sizes.items() for name, value in zip(NAMES, values, strict=True)}
     found = {(each.kind, each.of): each.value for each in hints.causes}
