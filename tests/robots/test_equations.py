@@ -5,19 +5,19 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from nodes.cli.application import run as command_line
 from robots.registry import build, builder, names
 from sim_core.mechanism import Body, Joint, Mechanism
 from sim_core.system import assemble
 
 sympy = pytest.importorskip("sympy")
-from robots.export.equations import equations, written  # noqa: E402
+from robots.export.equations import Equations, equations, written  # noqa: E402
 
 
 def small() -> dict[str, Mechanism]:
@@ -36,6 +36,22 @@ def small() -> dict[str, Mechanism]:
 SMALL = small()
 
 
+MADE: dict[str, Equations] = {}  # by hash of the mechanism
+
+
+def equations_of(mechanism: Mechanism) -> Equations:
+    """The equations of a mechanism, made once for all tests."""
+    key = mechanism.canonical_hash
+    if key not in MADE:
+        MADE[key] = equations(mechanism)
+    return MADE[key]
+
+
+@pytest.fixture(autouse=True)
+def _made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("robots.export.equations.equations", equations_of)
+
+
 def test_there_are_several_small_robots() -> None:
     assert {"single_pendulum", "double_pendulum joint", "arm_6dof", "simple_pendulum"} <= SMALL.keys()
     assert {"rotary_pendulum absolute", "andrews_squeezer", "epicyclic_gear_train"} <= SMALL.keys()
@@ -44,7 +60,7 @@ def test_there_are_several_small_robots() -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_the_equations_are_those_of_the_kernels(name: str) -> None:
     """M, f, J and gamma to 1e-12 at 100 states."""
-    system, found = assemble(SMALL[name]), equations(SMALL[name]).function()
+    system, found = assemble(SMALL[name]), equations_of(SMALL[name]).function()
     random = np.random.default_rng(4)
     for _ in range(100):
         q, v = random.uniform(-2, 2, (2, system.n_q))
@@ -61,7 +77,7 @@ def test_the_forces_of_stops_are_not_expanded() -> None:
 
 def test_the_double_pendulum_is_equation_57_term_by_term() -> None:
     """Of lambda1 = 2, lambda2 = 3, with the powers and signs that the paper misses. [Schiehlen1993, eq. 57]"""
-    found = equations(build("double_pendulum", mass_1=2.0, length_1=3.0))
+    found = equations_of(build("double_pendulum", mass_1=2.0, length_1=3.0))
     a, b = found.inputs["q"]
     da, db = found.inputs["v"]
     l1, l2, sin, cos = 2, 3, sympy.sin, sympy.cos
@@ -93,7 +109,7 @@ def test_the_sympy_file_has_the_equations(name: str) -> None:
     mechanism = build(name)
     space: dict[str, Any] = {}
     exec(written(mechanism, "sympy"), space)
-    found = equations(mechanism)
+    found = equations_of(mechanism)
     for part in ("M", "f", "J", "gamma"):
         ours, file = (sympy.Matrix(matrix) for matrix in (getattr(found, part), space[part]))
         assert (ours - file).is_zero_matrix or ours == file
@@ -154,7 +170,7 @@ def test_a_file_without_parameters_has_an_empty_tuple_of_them() -> None:
 def test_a_beams_shape_functions_are_tables_in_c() -> None:
     mechanism = build("lipinski_pendulum")
     assert "not written out, because the beam's shape functions are tables: " in written(mechanism, "latex")
-    found = equations(mechanism)
+    found = equations_of(mechanism)
     (table,) = found.tables
     assert len(found.arguments) == 1 + 2 * len(mechanism.initial_q) + len(mechanism.parameter_names) + len(table.row)
     assert table.values.shape[1] == len(table.row)
@@ -165,26 +181,25 @@ def test_a_linkage_of_one_degree_of_freedom_is_written_out_while_it_can_be_read(
     assert "too large to read: 49 coordinates, " in written(build("epicyclic_gear_train"), "text")
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    whole = [sys.executable, "-P", "-m", "nodes.cli", "robot", "equations", *arguments]
-    return subprocess.run(whole, capture_output=True, text=True, timeout=100, check=False)
+def command(*arguments: str) -> int:
+    return command_line(["robot", "equations", *arguments])
 
 
-def test_the_command_prints_and_refuses_in_one_line() -> None:
-    done = command("single_pendulum")
-    assert done.returncode == 0
-    assert "pivot_ddot = -sin(pivot)" in done.stdout
-    wrong = command("single_pendulum", "--format", "latx")
-    assert wrong.returncode == 2
-    assert "did you mean 'latex'?" in wrong.stderr
-    assert len(wrong.stderr.splitlines()) == 1
+def test_the_command_prints_and_refuses_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("single_pendulum") == 0
+    assert "pivot_ddot = -sin(pivot)" in capsys.readouterr().out
+    assert command("single_pendulum", "--format", "latx") == 2
+    refused = capsys.readouterr().err
+    assert "did you mean 'latex'?" in refused
+    assert len(refused.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("more", "coordinates"), [((), 3), (("--param", "coordinates=absolute"), 9)])
 def test_a_robot_with_a_choice_of_coordinates_is_written_in_minimal_ones(
-    more: tuple[str, ...], coordinates: int
+    more: tuple[str, ...], coordinates: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command("triple_pendulum", *more).stdout.startswith(f"triple_pendulum: {coordinates} coordinates")
+    assert command("triple_pendulum", *more) == 0
+    assert capsys.readouterr().out.startswith(f"triple_pendulum: {coordinates} coordinates")
 
 
 def test_names_that_clash_are_told_apart_and_leave_the_equations_right() -> None:
@@ -198,7 +213,7 @@ def test_names_that_clash_are_told_apart_and_leave_the_equations_right() -> None
         ]
         rest = {"initial_q": (0.0,) * 4, "initial_v": (0.0,) * 4}
         mechanism = Mechanism(name="clash", coordinates="joint", bodies=bodies, joints=tuple(joints), **rest)
-        found, system = equations(mechanism), assemble(mechanism)
+        found, system = equations_of(mechanism), assemble(mechanism)
         symbols = found.arguments
         assert len(set(symbols)) == len(symbols) == 9
         space: dict[str, Any] = {}
