@@ -23,6 +23,7 @@ from nodes.framework.plan.launch_plan import Plan
 from nodes.framework.plan.node_classes import load_class
 from nodes.guard.stop_log import GuardActions
 from nodes.hil.alignment.comparison import FEWEST_REGULAR, REGULAR_S
+from nodes.hil.alignment.irregularities import STARVED, STARVED_S
 from nodes.hil.alignment.live import JointSums
 from nodes.hil.alignment.missing import MissingStates
 from nodes.hil.alignment.stamps import LiveAlignment
@@ -35,7 +36,8 @@ from robots.registry import build
 MOST_LEFT_OUT = 0.02  # with a clock that jumped: a larger share of unpaired states makes the verdict "not certain"
 PATIENCE_S = 1.0
 NOTHING = "nothing was measured: no message on `measured_state` arrived"
-STATE = ("_clocks", "_sigma_s", "_time", "_warned_lost", "_sums", "_regular", "_sliding", "_missing")  # attributes
+# attributes
+STATE = ("_clocks", "_sigma_s", "_time", "_warned_lost", "_sums", "_regular", "_starved", "_sliding", "_missing")
 REPORT = "armswing hil report {recording}"
 
 
@@ -101,12 +103,14 @@ class HilCompare(Node):
         """Start without residuals; load the model's compiled functions if the robot publishes `applied_command`."""
         self._context = context
         self._params: HilCompareParams = context.params
-        self._alignment = LiveAlignment(self._params.gap_ms * 1e-3)
+        sim = None if context.plan is None else context.plan.sim
+        self._is_timed = sim is not None and sim.mode == "realtime"
+        self._alignment = LiveAlignment(self._params.gap_ms * 1e-3, sim.speed if sim is not None else 1.0)
         self._clocks: set[str] = set()
         self._sigma_s = 0.0  # standard deviation of the simulation time of a stamp, s
         self._time = 0.0
         times = self._params.gap_ms * 1e-3, self._params.known_delay_ms * 1e-3
-        self._prediction = LivePrediction(None if context.plan is None else context.plan.sim, *times)
+        self._prediction = LivePrediction(sim, *times)
         if _publishes_applied_commands(context.plan):
             self._prediction.prepare()  # before the run begins: loading kernels takes 0.2 s, compiling them longer
         self._poses = self._measured_poses(context)
@@ -115,6 +119,7 @@ class HilCompare(Node):
         self._hears_robot = self._warned_silent = False
         self._sums: dict[str, JointSums] = {}
         self._regular: dict[str, JointSums] = {}  # of the pairs at regular times only
+        self._starved = 0  # pairs while the simulation fell behind the clock, minus other pairs
         self._sliding: set[str] = set()
         self._missing = MissingStates()
         self._guards = GuardActions()
@@ -192,10 +197,11 @@ class HilCompare(Node):
             self._missing.add(residual.timestamp)
             if residual.timestamp >= self._params.settle_s:
                 at = residual.timestamp
-                irregular = self._alignment.irregular_s(at) if self._clocks else 0.0
+                irregular = self._alignment.irregular_s(at) if self._clocks or self._is_timed else 0.0
+                self._starved += 1 if irregular > STARVED_S else -1
                 for joint, r, v in zip(residual.name, residual.position, rates, strict=True):
                     self._sums.setdefault(joint, JointSums()).add(r, v, self._sigma_s, at, irregular)
-                    if irregular <= REGULAR_S and self._clocks:
+                    if irregular <= REGULAR_S and (self._clocks or self._is_timed):
                         self._regular.setdefault(joint, JointSums()).add(r, v, self._sigma_s, at, irregular)
             yield "residual", residual
 
@@ -280,10 +286,10 @@ class HilCompare(Node):
         """The verdict on the run. Its reason names the first exceeded limit and how many others are exceeded.
 
         Its outcome is "passed", "failed" or "not certain". It is "not certain" if the uncertainty of the clocks, or the
-        time by which the simulation fell behind the clock, may explain the excess; if a clock jumped at an unknown
-        instant; if it is unknown which commands the robot applied and when; if most measured states have no prediction;
-        if measured states are missing for more than a second; or if a guard holds the robot stopped. The reason also
-        names what guards did during the run.
+        time by which the simulation fell behind the clock, may explain the excess, or if it fell behind at most
+        instants; if a clock jumped at an unknown instant; if it is unknown which commands the robot applied and when;
+        if most measured states have no prediction; if measured states are missing for more than a second; or if a guard
+        holds the robot stopped. The reason also names what guards did during the run.
         """
         alone = self._unpaired + self._waiting
         driven = f"; {self._prediction.ages.text}" if self._prediction.retraces else ""
@@ -356,6 +362,8 @@ class HilCompare(Node):
             return f"but {unknown} of the commands that the robot applied acted at unknown instants"
         if self._prediction.lost and self._clocks:
             return f"but commands that came late may explain it, as {self._prediction.lost}"
+        if self._starved > 0:
+            return f"but {STARVED}"
         left_out = self._unpaired + self._waiting
         if any(self._alignment.tracks[clock].steps for clock in self._clocks if clock in self._alignment.tracks) and (
             left_out > MOST_LEFT_OUT * self._prediction.pairs.paired

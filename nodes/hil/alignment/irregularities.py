@@ -19,6 +19,8 @@ RECENT = 32  # spacings from which the usual spacing is computed
 FEWEST_RECENT = 5  # least number of spacings from which the usual spacing is computed
 BURST = 0.1  # spacing, relative to the usual one, below which samples were published together
 SETTLING_S = 0.5  # time in which a servo settles after a pause or a standstill
+STARVED_S = 0.1 * SETTLING_S  # irregularity in this time; if it is larger at most instants, no excess is certain
+STARVED = "the simulation fell behind the clock, or the measurement paused, at most of the compared instants"
 
 
 class SampleAges:
@@ -87,16 +89,16 @@ def old_samples(stamps: Floats) -> NDArray[np.bool_]:
     return np.array([ages.is_old(stamp) for stamp in stamps.tolist()], dtype=bool)
 
 
-def standstill(at: Floats, sent: Floats, time: Floats, rate: float) -> Floats:
+def standstill(at: Floats, sent: Floats, time: Floats, speed: float = 1.0) -> Floats:
     """Simulation time (n,) in s by which the simulation fell behind real time in the SETTLING_S before each time `at`.
 
-    Real time is that of the simulation server's clock, multiplied by `rate`. The time before the second state does not
-    count, because a simulation waits for its start at the first state.
+    Real time is that of the simulation server's clock. The time before the second state does not count, because a
+    simulation waits for its start at the first state.
 
     at    (n,) simulation times (s)
     sent  (m,) times of the simulation server's clock (s) at which it sent its states, increasing
     time  (m,) simulation times of these states (s), not decreasing
-    rate  simulated seconds per second while the simulation does not fall behind
+    speed  planned speed, in simulated seconds per second; 1 beside a robot with a clock of its own
     """
     if len(sent) < 3:
         return np.zeros(len(at))
@@ -104,7 +106,7 @@ def standstill(at: Floats, sent: Floats, time: Floats, rate: float) -> Floats:
     after = np.searchsorted(time, at).clip(0, len(time) - 1)  # the interval that contains the instant counts whole
     since = np.maximum(sent[after] - SETTLING_S, sent[0])
     passed = time[after] - np.interp(since, sent, time)
-    found: Floats = np.maximum(rate * (sent[after] - since) - passed, 0.0)
+    found: Floats = np.maximum(speed * (sent[after] - since) - passed, 0.0)
     return found
 
 
@@ -124,13 +126,3 @@ def paused(time: Floats) -> Floats:
     before = np.searchsorted(time, time - SETTLING_S)
     found: Floats = total - np.where(before > 0, total[np.maximum(before - 1, 0)], 0.0)
     return found
-
-
-def usual_rate(sent: Floats, time: Floats) -> float:
-    """Median of the simulated seconds per second of the simulation server's clock; 1 if it is unknown.
-
-    sent, time  send times and simulation times of the server's states, (m,) each, in s
-    """
-    took, passed = np.diff(sent), np.diff(time)
-    forward = (took > 0.0) & (passed > 0.0)
-    return float(np.median(passed[forward] / took[forward])) if forward.any() else 1.0

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from nodes.framework.messages import JointCommand, PeerClock, RobotState
-from nodes.hil.alignment.irregularities import SETTLING_S, SampleAges, usual_rate
+from nodes.hil.alignment.irregularities import SETTLING_S, SampleAges
 from nodes.hil.alignment.live import HISTORY_S, MOST_WAITING
 from nodes.hil.alignment.streams import GAP_FACTOR
 from nodes.hil.clocks.estimation import ClockStep
@@ -35,7 +35,6 @@ PATIENCE = 4  # round trips after which an unresolved jump is given up
 KNOWN_S = 3e-3  # largest standard deviation of a jump's size with which messages are placed
 LONGEST_WAIT = 12  # round trips after which messages are placed with any size, and the jump is counted as unsure
 UNKNOWN_S = 0.01  # longest interval in which it does not matter when a command acted
-RATE_EVERY = 64  # states after which the usual rate of the simulation is computed again
 SETTLED = 3  # consecutive round trips without a state between them after which none is still in transit
 Stamped = RobotState | JointCommand  # measured states, and commands applied by the robot
 
@@ -104,6 +103,7 @@ class LiveAlignment:
 
     gap_s   largest time between states over which to interpolate (s). If two stamps are farther apart, messages wait
             for a round trip
+    speed   planned speed of the simulation, in simulated seconds per second
     lost    number of measured states that were dropped because their simulation time cannot be determined
     old     number of measured states that were dropped because they follow a pause of the stamps, and may be as old as
             the pause
@@ -112,15 +112,14 @@ class LiveAlignment:
             remains unknown whether the clock jumped
     """
 
-    def __init__(self, gap_s: float) -> None:
+    def __init__(self, gap_s: float, speed: float = 1.0) -> None:
         self.tracks = ClockTracks()
         self.lost = self.old = self.unsure = 0
-        self._gap_s = gap_s
+        self._gap_s, self._speed = gap_s, speed
         self._sent: list[float] = []  # send times of states by the server's clock, s
         self._times: list[float] = []  # their simulation times, s
         self._waiting: deque[_Waiting] = deque()
         self._run = 0  # index of the first state after the latest reset of simulation time
-        self._received, self._rate = 0, 1.0  # number of states; simulated seconds per second, median of recent states
         self._time = 0.0  # latest simulation time assigned, s
         self._last_sample = inf  # simulation time of the latest measured state, s
         self._pauses: deque[tuple[float, float]] = deque(maxlen=RECENT)  # (end, excess length) of gaps, s
@@ -140,10 +139,6 @@ class LiveAlignment:
                 old = bisect_left(self._sent, sent - HISTORY_S)
                 del self._sent[:old], self._times[:old]
                 self._run = max(self._run - old, 0)
-            self._received += 1
-            if self._received % RATE_EVERY == 0:
-                latest = slice(max(self._run, len(self._sent) - 4 * RATE_EVERY), None)
-                self._rate = usual_rate(np.array(self._sent[latest]), np.array(self._times[latest]))
         if self._waiting:
             yield from self._placed()
 
@@ -314,7 +309,7 @@ class LiveAlignment:
         begin = max(bisect_left(self._sent, since, first), first + 1)
         width, rise = self._sent[begin] - self._sent[begin - 1], self._times[begin] - self._times[begin - 1]
         passed = self._times[after] - (self._times[begin] - rise * (self._sent[begin] - since) / width)
-        return max(self._rate * (self._sent[after] - since) - passed, 0.0)
+        return max(self._speed * (self._sent[after] - since) - passed, 0.0)
 
     @property
     def waiting(self) -> int:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from nodes.hil.alignment.irregularities import standstill, usual_rate
+from nodes.hil.alignment.irregularities import standstill
 from nodes.hil.alignment.stamps import RECENT, SERVER
 from nodes.hil.alignment.streams import GAP_FACTOR, Floats, StreamError
 from nodes.hil.clocks.estimation import Clock, ClockStep, Exchange, detect_steps, stepped
@@ -201,7 +201,7 @@ def place(recording: Mapping[str, Columns], topic: str, what: str) -> Placement 
             "record this topic and the topic 'state' during the same time"
         )
     behind = np.full(len(stamps), np.nan)
-    behind[known] = _standstill(found[known], sent, time)
+    behind[known] = time_behind(found[known], sent, time)
     latest = peer.clocks[-1]
     note = ClockNote(
         of=of,
@@ -218,19 +218,20 @@ def place(recording: Mapping[str, Columns], topic: str, what: str) -> Placement 
     return Placement(found, sigma, behind, note)
 
 
-def _standstill(at: Floats, sent: Floats, time: Floats) -> Floats:
+def time_behind(at: Floats, sent: Floats, time: Floats, speed: float = 1.0) -> Floats:
     """Time (n,) in s by which the simulation fell behind real time shortly before the simulation times `at` (n,).
 
     It is computed from the states after the last reset, by `irregularities.standstill`.
 
     sent, time  send times and simulation times of the server's states, (m,) each, in s
+    speed       planned speed, in simulated seconds per second
     """
     falls = np.flatnonzero(np.diff(time) < 0.0)
     start = int(falls[-1]) + 1 if len(falls) else 0
     sent, time = sent[start:], time[start:]
     order = np.r_[True, np.diff(np.maximum.accumulate(sent)) > 0.0] if len(sent) else np.zeros(0, dtype=bool)
     sent, time = sent[order], time[order]
-    return standstill(at, sent, time, usual_rate(sent, time))
+    return standstill(at, sent, time, speed)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from nodes.framework.recording.reader import Recording, read_recording, require_
 from nodes.framework.recording.sidecar import folders_of
 from nodes.hil.alignment.irregularities import old_samples, paused
 from nodes.hil.alignment.streams import Floats, Stream, StreamError, stream_of
-from nodes.hil.clocks.recorded import ClockNote, place
+from nodes.hil.clocks.recorded import ClockNote, place, time_behind
 from nodes.hil.prediction.recorded_commands import prediction
 from nodes.hil.prediction.short_predictions import predicted as short_predictions
 from nodes.hil.report.limits import Limits
@@ -61,7 +61,7 @@ class Source:
     driven  description of the commands with which the model was simulated again; "" if the states are the recorded ones
     caveat  one line that says why the states may differ for a reason other than the robot; "" if there is no such
             reason
-    irregularities  those of the times of the samples; None for stamps in simulation time
+    irregularities  those of the times of the samples; None in lockstep
     """
 
     file: str
@@ -160,6 +160,9 @@ def read_case(
     if other is first and predicted_topic is None:
         recorded = _driven(first, f"{measured.rpartition('/')[0]}/applied_command", recorded, sim)
     source = _source(first, measured)
+    is_realtime = _plan(first).get("sim", {}).get("mode") == "realtime"
+    if source.irregularities is None and is_realtime:
+        source = replace(source, irregularities=_behind(first, f"{measured.rpartition('/')[0]}/state", source.stream))
     return Case(
         _since(source, start_s),
         _since(recorded, start_s),
@@ -167,7 +170,7 @@ def read_case(
         with_located_corrections(sim.get("parameters", {}), *folders_of(other.path)),
         frozenset(sliding),
         other is first and _commands_are_efforts(first, predicted),
-        source.clock is not None or _plan(first).get("sim", {}).get("mode") == "realtime",
+        source.clock is not None or is_realtime,
         (first.description.step_s if first.description is not None else 0.0) or math.inf,
         {key: value for key, value in compared.items() if key in Limits.__struct_fields__},
         tuple(run_notes(first, predicted, _plan(first), COMPARER)),
@@ -286,6 +289,19 @@ def _commands_are_efforts(recording: Recording, predicted: str) -> bool:
     """
     topic = f"{predicted.rpartition('/')[0]}/command"
     return topic not in recording.topics or bool((recording[topic]["mode"] == "effort").all())
+
+
+def _behind(recording: Recording, states: str, stream: Stream) -> TimeIrregularities | None:
+    """Irregularities of a stream with stamps in simulation time; None if it is unknown when the states were sent.
+
+    states  topic of the simulated states
+    """
+    if states not in recording.topics or "sent_ns" not in recording[states]:
+        return None
+    columns = recording[states]
+    sent, speed = 1e-9 * (columns["sent_ns"] - columns["sent_ns"][0]), _plan(recording)["sim"].get("speed", 1.0)
+    behind_s = time_behind(stream.time, sent, np.asarray(columns["timestamp"], dtype=float), speed)
+    return TimeIrregularities(stream.time, behind_s, np.zeros(len(stream.time)))
 
 
 def _since(source: Source, settle_s: float) -> Source:

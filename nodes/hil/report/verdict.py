@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from nodes.framework.messages import Outcome
 from nodes.hil.alignment.comparison import MAX_DELAY_S, Comparison, JointComparison, compare, no_irregularity
+from nodes.hil.alignment.irregularities import STARVED, STARVED_S
 from nodes.hil.alignment.missing import missing_states
 from nodes.hil.alignment.noise import white_noise
 from nodes.hil.alignment.streams import Floats, Gap, Stream, aligned
@@ -65,9 +67,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The whole report as data, in rad, m, s and N m.
 
     outcome   "passed", "failed" or "not certain". It is "not certain" if irregular times of the measurement may explain
-              every exceeded limit, if a clock jumped at an unknown instant, if the prediction may be wrong, if most
-              instants have no partner, if measured states are missing for more than a second, or if a guard held the
-              robot stopped at the end of the run. No finding is then certain
+              every exceeded limit, if the simulation fell behind the clock at most instants, if a clock jumped at an
+              unknown instant, if the prediction may be wrong, if most instants have no partner, if measured states are
+              missing for more than a second, or if a guard held the robot stopped at the end of the run. No finding is
+              then certain
     reason    one line that gives the reason for the outcome; "" for "passed"
     passed    whether the outcome is "passed"
     delay_s   common delay of the measurement (s), which is corrected in the error measures of the joints; 0 if no delay
@@ -240,6 +243,9 @@ def _outcome(found: Diagnosis, case: Case, comparison: Comparison) -> tuple[Outc
         return "not certain", "the robot's clock jumped at an instant that the stamps do not show"
     if case.predicted.caveat:
         return "not certain", case.predicted.caveat
+    irregularities = case.measured.irregularities
+    if irregularities and np.median(irregularities.irregular_s(comparison.pairs.time)) > STARVED_S:
+        return "not certain", f"{STARVED}; this may explain the values beyond their limits"
     if not found.is_certain:
         return "not certain", "the irregular times of the measurement may explain all values beyond their limits"
     texts = [each.text for each in found.findings if each.failed]

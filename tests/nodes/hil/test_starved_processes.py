@@ -73,6 +73,16 @@ def test_a_robot_in_real_time_is_not_accused_of_stops_of_its_driver_its_board_or
     check_no_accusation(tmp_path, processes, 0, has_driver=True)
 
 
+def test_a_simulation_that_is_slow_all_the_time_makes_no_fault_of_the_robot(tmp_path: Path) -> None:
+    slow = [(0.02 * k, 0.02 * k + 0.014) for k in range(500)]  # it runs for 6 ms of 20
+    verdicts = run(tmp_path, stopped={"sim": slow}, has_driver=True)
+    assert verdicts.live.outcome == "not certain"
+    assert "fell behind the clock" in verdicts.live.reason
+    assert verdicts.report.outcome == "not certain"
+    assert "fell behind the clock" in verdicts.report.reason
+    assert named(verdicts) == set()
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_no_process_that_is_stopped_makes_a_fault_of_the_robot_in_ten_runs(seed: int, tmp_path: Path) -> None:
