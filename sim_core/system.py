@@ -131,8 +131,10 @@ def _compiled(mechanism: Mechanism, key: str, compile_limit_s: float) -> Library
     from sim_core.kernels.tables import modules_with_tables
 
     advice = MORE
-    if mechanism.has_joint_coordinates and (parts := obstacles(mechanism)):
-        advice += f"; kernels with loops over the links compile in seconds, but cannot have {', '.join(parts)}"
+    if mechanism.has_joint_coordinates:
+        loops = "kernels with loops over the links compile in seconds"
+        parts = ", ".join(obstacles(mechanism))
+        advice = f"{MORE}; {loops}, but cannot have {parts}" if parts else f"leave out rolled = false: {loops}"
     check_least_effort(mechanism, compile_limit_s, advice)
     derivation = derive(mechanism)
     sizes = [function.n_instructions() for function in derivation.functions.values()]

@@ -27,6 +27,7 @@ from nodes.framework.client import Client
 ROBOT = "/rotary_pendulum"
 JOINT_STATE, CLOCK, TF = "sensor_msgs/msg/JointState", "rosgraph_msgs/msg/Clock", "tf2_msgs/msg/TFMessage"
 ARRAY = "std_msgs/msg/Float64MultiArray"
+STATES = "give 0 (STOPPED), 1 (PLAYING) or 2 (PAUSED)"
 OK = {"result": 1, "error_message": ""}
 SIM = """
 [sim]
@@ -208,7 +209,7 @@ def test_a_peer_steers_the_simulation_by_its_services(graph: Graph, until: Calla
     assert call(graph, "get_simulation_state") == {"state": {"state": 1}, "result": OK}
     refused = call(graph, "step_simulation", steps=1)["result"]
     assert refused["result"] == 4
-    assert "pause" in refused["error_message"]
+    assert "set_simulation_state with 2" in refused["error_message"]
     assert call(graph, "set_simulation_state", state={"state": 2})["result"] == OK
     assert call(graph, "set_simulation_state", state={"state": 2})["result"]["result"] == 101
     with Client(0) as client:
@@ -221,6 +222,8 @@ def test_a_peer_steers_the_simulation_by_its_services(graph: Graph, until: Calla
         assert call(graph, "set_simulation_state", state={"state": 0})["result"]["result"] in (1, 101)
         assert call(graph, "get_simulation_state")["state"] == {"state": 0}
         assert call(graph, "set_simulation_state", state={"state": 3})["result"]["result"] == 0
+        unknown = call(graph, "set_simulation_state", state={"state": 99})["result"]
+        assert (unknown["result"], unknown["error_message"].partition("; ")[2]) == (0, STATES)
     names = ["rotary_pendulum", "rotary_pendulum/arm", "rotary_pendulum/pendulum"]
     assert call(graph, "get_entities") == {"result": OK, "entities": names}
     assert call(graph, "get_entities", filters={"filter": "/(arm|leg)$"})["entities"] == names[1:2]

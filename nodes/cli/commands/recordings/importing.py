@@ -68,6 +68,11 @@ def import_(
         return
     if not log:
         raise InputError("name the files of the log; armswing import --example writes one to try")
+    for path in log:
+        if not path.exists():
+            raise InputError(f"{str(path)!r}: no such file")
+        if path.is_dir() and not (path / "metadata.yaml").exists():
+            raise InputError(f"{str(path)!r} is a folder without metadata.yaml, and no bag of ROS")
     if columns is None and guess is None and _is_bag_of_armswing(log):
         _restore(log[0], output, force, as_json)
         return

@@ -175,6 +175,7 @@ class Ros2Bridge:
         node = self.session.node(f"/{graph.ros_name(robot)}/armswing")
         topics = RobotTopics(node, self._tf, description)
         self._robots[robot] = topics
+        self._report(f"{robot}: connected, its topics are in {topics.namespace}")
         self._commands[robot] = RobotCommands(node, topics, self._commander)
         threading.Thread(target=self._publish_model, args=(topics,), name="ros2 model", daemon=True).start()
 

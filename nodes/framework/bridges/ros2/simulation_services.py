@@ -107,7 +107,9 @@ class SimulationServices:
             SimulationState.STATE_PLAYING,
             SimulationState.STATE_PAUSED,
         ):
-            line = f"state {wanted} is not supported; end the launch where it was started, with Ctrl-C"
+            line = f"state {wanted} is not supported; give 0 (STOPPED), 1 (PLAYING) or 2 (PAUSED)"
+            if wanted == SimulationState.STATE_QUITTING:
+                line = "a launch is ended where it was started, with Ctrl-C"
             return kind(Result(UNSUPPORTED, line))
         if self._state(self._status()) == wanted:
             return kind(Result(kind.ALREADY_IN_TARGET_STATE, "the simulation is in this state already"))
@@ -136,7 +138,11 @@ class SimulationServices:
         steps = request.steps
         if not 0 < steps < LARGEST_STEPS:
             return StepSimulation.Response(Result(FAILED, f"steps is {steps}; give 1 to {LARGEST_STEPS}"))
-        launch, begin = self._launch(), self._status()["tick"]
+        launch, status = self._launch(), self._status()
+        if self._state(status) == SimulationState.STATE_PLAYING:
+            line = "the simulation is not paused; call set_simulation_state with 2 (PAUSED) first"
+            return StepSimulation.Response(Result(FAILED, line))
+        begin = status["tick"]
         launch.call("sim", "step", n=steps)
         tick, moved = begin, time.monotonic()
         while tick < begin + steps:

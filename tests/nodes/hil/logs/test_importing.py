@@ -78,6 +78,15 @@ def test_an_import_replaces_a_file_only_with_force(tmp_path: Path, capsys: pytes
     assert out.read_bytes() == before
 
 
+def test_what_is_no_log_is_named_before_its_columns_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, says in (("absent", "'{}': no such file"), ("", "'{}' is a folder without metadata.yaml")):
+        path = str(tmp_path / name)
+        assert run("import", path, "-o", tmp_path / "out.mcap") == 2
+        assert says.format(path) in capsys.readouterr().err
+
+
 def pendulum(joint: str) -> str:
     return f'robot = "rotary_pendulum"\nparameters = {{ coordinates = "joint" }}\n[time]\ncolumn = "t"\n{joint}'
 
