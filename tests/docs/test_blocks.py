@@ -33,7 +33,7 @@ LIVE = ("run", "record", "play", "topic", "sim", "node", "param", "bridge", "est
 # between two computers, and with real keys: tests/network and the tests of keys
 ELSEWHERE = ("keys",)
 FAILS = ("hil",)  # exit code 1 is a verdict
-DURATION_S = {"realtime": 1.0, "lockstep": 2.0}  # but for recordings of which a report is made
+DURATION_S = 0.5  # but for recordings of which a report is made
 
 
 def page_id(page: Path) -> str:
@@ -89,7 +89,7 @@ def launched(words: list[str], later: str, folder: Path) -> Iterator[str]:
             (float(words[k + 1]) for k, each in enumerate(words) if each == "--duration"), 1.0
         )
         reported = plan.sim.mode == "lockstep" and "armswing hil" in later
-        seconds = asked if reported else min(asked, DURATION_S.get(plan.sim.mode, asked))
+        seconds = asked if reported else min(asked, DURATION_S)
         kept = [word for k, word in enumerate(words) if "--duration" not in (word, words[k - 1])]
         chosen = any(each.startswith(("sim.mode", "mode=")) for each in [*sets, *arguments])
         mode = [] if chosen else ["--set", "sim.mode=lockstep"]

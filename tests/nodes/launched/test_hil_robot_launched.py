@@ -45,11 +45,10 @@ def reported() -> Verdict:
     return Compared(case, limits_of(case, {})).verdict
 
 
+# a mass and a delay: in tests/network, over a network
 @pytest.mark.parametrize(
     ("difference", "kind", "of", "value", "tolerance"),
     [
-        ("mass.link_10=0.05", "mass", "link_10", 0.05, 0.003),
-        ("delay_ms=12", "delay", "", 0.012, 2e-5),
         ("encoder_zero.joint_2=0.0087266", "bias", "joint_2", 0.0087266, 2e-5),
         ("encoder_dead.joint_3=1.0", "dead_encoder", "joint_3", 1.6, 0.05),
     ],
