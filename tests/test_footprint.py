@@ -115,3 +115,9 @@ def test_a_node_without_a_model_imports_no_compiler(module: str) -> None:
 def test_a_controller_with_a_model_imports_no_compiler_before_it_builds_one(module: str) -> None:
     loaded = imported(f"import nodes.framework.launching.process, nodes.framework.hosting.runner, {module}")
     assert not loaded & set(COMPILERS)
+
+
+@pytest.mark.parametrize("file", ["bench_arm.urdf", "cart_arm.xml"])
+def test_a_robot_of_a_file_without_convex_hulls_imports_no_scipy(file: str) -> None:
+    path = ROOT / "launch/examples" / file
+    assert "scipy" not in imported(f"from robots.registry import build; build({str(path)!r})")

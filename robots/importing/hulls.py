@@ -11,7 +11,6 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
 
 from robots.importing.meshes import FORMATS, Meshes, all_triangles
 from robots.importing.notes import Notes
@@ -68,6 +67,8 @@ def _hull(path: Path, modified_ns: int) -> tuple[Array, float]:
 
 def corners_of(points: Array) -> tuple[Array, float]:
     """(corners (n, 3) of the convex hull of points (n, 3), m, its volume divided by the cube of its extent)."""
+    from scipy.spatial import ConvexHull, QhullError  # takes longer than to build a robot without hulls
+
     vertices = np.unique(np.round(points, DIGITS), axis=0)
     extent = float(np.ptp(vertices, axis=0).max())
     try:
@@ -92,6 +93,8 @@ def farthest(points: Array, most: int) -> Array:
 def outer(points: Array) -> list[int]:
     """Indices of the points (n, 3) that are corners of their convex hull; all if they lie in one plane."""
     if len(points) > 4:
+        from scipy.spatial import ConvexHull, QhullError
+
         try:
             return sorted(map(int, ConvexHull(points).vertices))
         except QhullError:
