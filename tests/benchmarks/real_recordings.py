@@ -193,6 +193,9 @@ def ricmonk(bench: Bench) -> Iterator[Bar]:
                 detail = f"efforts of {joint['name']}: {joint['before']:.3g} before, {joint['after']:.3g} after"
                 share = joint["after"] / joint["before"]
                 yield at_most(f"RicMonk {name}, NRMS after over before", share, math.inf, detail)
+        if not verdict["second_report"]:
+            yield at_most(f"RicMonk {name}, report after over before", math.inf, HALF, "no better model to report on")
+            continue
         start_s = float(verdict["second_report"].partition(" from ")[2].split()[0])
         after = json.loads((bench.work / f"{recording.stem}_fit/report/verdict.json").read_text())["joints"]
         case = read_case(recording, None, start_s=start_s)
