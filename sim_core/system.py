@@ -132,9 +132,9 @@ def _compiled(mechanism: Mechanism, key: str, compile_limit_s: float) -> Library
 
     advice = MORE
     if mechanism.has_joint_coordinates:
-        loops = "kernels with loops over the links compile in seconds"
+        loops = "kernels with loops over the links (rolled = true) compile in seconds"
         parts = ", ".join(obstacles(mechanism))
-        advice = f"{MORE}; {loops}, but cannot have {parts}" if parts else f"leave out rolled = false: {loops}"
+        advice += f"; {loops}, but cannot have {parts}" if parts else f"; {loops}"
     check_least_effort(mechanism, compile_limit_s, advice)
     derivation = derive(mechanism)
     sizes = [function.n_instructions() for function in derivation.functions.values()]

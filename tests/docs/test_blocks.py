@@ -33,7 +33,7 @@ LIVE = ("run", "record", "play", "topic", "sim", "node", "param", "bridge", "est
 # between two computers, and with real keys: tests/network and the tests of keys
 ELSEWHERE = ("keys",)
 FAILS = ("hil",)  # exit code 1 is a verdict
-DURATION_S = 0.5  # but for recordings of which a report is made
+DURATION_S = 1.0  # but for recordings of which a report is made
 
 
 def page_id(page: Path) -> str:

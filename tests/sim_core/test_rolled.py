@@ -404,7 +404,7 @@ def test_straight_line_derivatives_of_a_long_chain_are_refused_before_their_deri
     system = assemble(tree(400))
     assert system.is_rolled
     advice: dict[str, Callable[[], Any]] = {
-        "leave out rolled = false": lambda: assemble(tree(400), rolled=False),
+        r"loops over the links \(rolled = true\) compile in seconds": lambda: assemble(tree(400), rolled=False),
         "to compile all the same, give compile_limit_s": lambda: system.derivatives(0.0, np.zeros(400), np.zeros(400)),
         "these are the limits of all CasADi functions; use numbers": system.casadi,
         "these are the limits of C and object files": lambda: export_files(system.mechanism, "c"),

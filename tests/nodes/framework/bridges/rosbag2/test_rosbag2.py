@@ -401,7 +401,7 @@ def of_ros(file: Path, text: str | None = None) -> Path:
         (lambda file: of_ros(file, "no JSON"), "cannot be read: JSON is malformed"),
         (lambda file: of_ros(file, '{"format": 2, "messages": 1}'), "has format 2 of a later version"),
         (lambda file: of_ros(file, '{"format": 1, "messages": "a"}'), "cannot be read: Expected `int`"),
-        (empty_folder, "cannot be read as a bag of ROS"),
+        (empty_folder, "is a folder without metadata.yaml, and no bag of ROS"),
         (lambda file: file, "give --columns FILE.toml, or --guess ROBOT"),
     ],
 )
