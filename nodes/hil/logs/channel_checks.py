@@ -21,6 +21,7 @@ LATE, LAST = 0.02, 0.4  # share of the largest effort, in the last part of the l
 OUTSIDE = 1.0  # rad beyond the limits: more than any zero error
 TURN = 57.29577951308232  # degrees per radian
 LAG_S = 0.02  # time constant of a filter, from which on it is named
+OFFSET = 0.05  # of the largest velocity of all joints: an error of a velocity that does not change
 FOLLOWS = 0.5  # share of the variance of the derivative that a velocity explains
 
 
@@ -228,13 +229,20 @@ def _constant(samples: LogSamples, values: Floats) -> list[tuple[float, float]]:
 
 
 def _moved(samples: LogSamples, k: int, start: float, end: float) -> float:
-    """Range of the joint's motion from `start` to `end` (s) by position, or by the velocity where that is larger."""
+    """Range of the joint's motion from `start` to `end` (s) by position, or by the velocity where that is larger.
+
+    Of the velocity, an offset and white noise count as none.
+    """
     inside = (samples.time >= start) & (samples.time <= end)
     q, v, t = samples.position[inside, k], samples.velocity[inside, k], samples.time[inside]
     by_position = float(np.ptp(q[np.isfinite(q)])) if np.isfinite(q).any() else 0.0
     if not np.isfinite(v).all() or len(t) < 2:
         return by_position
-    return max(by_position, float(np.ptp(np.cumsum(v[1:] * np.diff(t)))))
+    most = OFFSET * float(np.nanmax(np.abs(samples.velocity[:, samples.slides == samples.slides[k]])))
+    steps = np.diff(t)
+    by_noise = 4.0 * white_noise(v) * float(np.sqrt(np.sum(steps**2)))
+    way = np.cumsum((v[1:] - np.clip(np.mean(v), -most, most)) * steps)
+    return max(by_position, float(np.ptp(way)) - by_noise)
 
 
 def _even(time: Floats, *values: Floats) -> tuple[Floats, Floats, float]:

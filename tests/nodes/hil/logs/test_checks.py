@@ -62,6 +62,16 @@ def test_a_joint_that_stands_still_is_checked() -> None:
     assert "no derivative" not in found
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_an_offset_of_the_velocity_at_rest_is_no_dead_encoder(noise: float) -> None:
+    samples = clean()
+    resting = (samples.time > 12.0) & (samples.time < 21.0)
+    wrong = 0.03 + noise * np.random.default_rng(2).normal(size=len(samples.time))
+    position = column(samples.position, 1, lambda q: np.where(resting, q[np.argmax(resting)], q))
+    velocity = column(samples.velocity, 1, lambda v: np.where(resting, 0.0, v) + wrong)
+    assert "dead position" not in kinds(replace(samples, position=position, velocity=velocity))
+
+
 def exchanged(values: Floats, i: int, j: int) -> Floats:
     order = list(range(4))
     order[i], order[j] = j, i
