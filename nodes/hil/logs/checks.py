@@ -7,7 +7,7 @@ for finding in check_log(samples, build("ricmonk")):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from sim_core.identification.signals import LEAST_MOVING_S, Recorded, moving_s, 
 from sim_core.mechanism.description import Mechanism
 
 LEAF = "measured_state"
+NO_EFFORTS = "no efforts"  # kind of a finding about the whole log
 MERGED = {  # kinds of findings that one sentence names together
     "filtered velocity": "velocities are the positions' derivatives behind a filter, time constant about {value:.3g} s",
     "degrees": "positions go up to {value:.3g} rad beyond the joints' limits; degrees, or other joints'?",
@@ -60,19 +61,21 @@ def samples_of(recording: Recording, topic: str | None = None) -> LogSamples:
     )
 
 
-def check_log(samples: LogSamples, mechanism: Mechanism) -> list[LogFinding]:
+def check_log(samples: LogSamples, mechanism: Mechanism, unit_unknown: Collection[str] = ()) -> list[LogFinding]:
     """All findings about a log of a robot, those that refuse a joint first.
 
-    mechanism  the robot in joint coordinates; with closed loops, efforts are not compared with its model, nor with
-               refused positions, of which they would only show the consequences
+    mechanism     the robot in joint coordinates; with closed loops, efforts are not compared with its model, nor with
+                  refused positions, of which they would only show the consequences
+    unit_unknown  joints whose efforts have an unknown unit; the size of these is not judged
     """
     rising = samples.with_rising_times()
     found = [*time_findings(samples), *channel_findings(rising)]
     if not any(each.kind == "unit of time" for each in found):
         found += _short(rising)
+    found += _without_efforts(samples, mechanism)
     motion_is_wrong = any(each.refuses and each.kind != "few values" for each in found)
     if len(rising.time) >= 100 and not motion_is_wrong and not dependent_joints(mechanism, samples.names):
-        found += ModelChecks(mechanism, rising).findings()
+        found += ModelChecks(mechanism, rising, unit_unknown).findings()
     return sorted(_merged(found), key=lambda finding: not finding.refuses)
 
 
@@ -81,6 +84,20 @@ def _short(samples: LogSamples) -> Iterator[LogFinding]:
     seconds = moving_s(sampled(Recorded(samples.time, samples.position, samples.effort)))
     if seconds < LEAST_MOVING_S:
         yield LogFinding(kind="little motion", joint="", value=seconds, text=too_little_motion(seconds), refuses=True)
+
+
+def driven_joints(samples: LogSamples, mechanism: Mechanism) -> list[str]:
+    """Joints of a log that have a motor."""
+    driven = {actuator.joint for actuator in mechanism.actuators}
+    return [name for name in samples.names if name in driven]
+
+
+def _without_efforts(samples: LogSamples, mechanism: Mechanism) -> Iterator[LogFinding]:
+    """A log with no effort of any joint that has a motor."""
+    driven = driven_joints(samples, mechanism)
+    if driven and not np.isfinite(samples.effort[:, [samples.joint(name) for name in driven]]).any():
+        text = f"no efforts of {', '.join(driven)} were recorded; a fit needs positions and efforts"
+        yield LogFinding(kind=NO_EFFORTS, joint="", value=len(driven), text=text, refuses=True)
 
 
 def _merged(found: list[LogFinding]) -> list[LogFinding]:

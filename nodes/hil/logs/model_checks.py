@@ -79,11 +79,12 @@ class _Reversed:
 class ModelChecks:
     """Checks of a log with a robot in joint coordinates, a tree of joints.
 
-    mechanism  the robot; joints that are not in the log are held at 0
+    mechanism     the robot; joints that are not in the log are held at 0
+    unit_unknown  joints whose efforts have an unknown unit
     """
 
-    def __init__(self, mechanism: Mechanism, samples: LogSamples) -> None:
-        self.samples = samples
+    def __init__(self, mechanism: Mechanism, samples: LogSamples, unit_unknown: Collection[str] = ()) -> None:
+        self.samples, self.unit_unknown = samples, unit_unknown
         self.names = tuple(joint.name for joint in mechanism.moving_joints if joint.name in samples.names)
         self._order = [samples.joint(name) for name in self.names]
         driven = {actuator.joint for actuator in mechanism.actuators}
@@ -321,21 +322,23 @@ class ModelChecks:
             size = float(np.sqrt(np.mean(gravity**2)))
             # in a swing, inertia cancels gravity, and the efforts may be small
             is_slow = float(np.sqrt(np.mean((model - gravity) ** 2))) < SLOW * size
-            if is_slow and np.sqrt(np.mean(effort**2)) < UNIT * size:
+            has_unit = name not in self.unit_unknown
+            if has_unit and is_slow and np.sqrt(np.mean(effort**2)) < UNIT * size:
                 share = float(np.sqrt(np.mean(effort**2))) / size
                 text = (
                     f"{name}: the efforts are {share:.2g} times what the model's weight alone needs; check their unit"
                 )
                 yield LogFinding(kind="unit of effort", joint=name, value=share, text=text, refuses=share < UNIT / 2.0)
                 continue
-            if (mistaken := mistaken_size(model, _friction(rows, k)[:, [0, 1, 3]], effort, largest)) is not None:
+            mistaken = mistaken_size(model, _friction(rows, k)[:, [0, 1, 3]], effort, largest) if has_unit else None
+            if mistaken is not None:
                 text = f"{name}: the efforts are {mistaken:.3g} times the model's; {TO_CHECK}"
                 yield LogFinding(kind="size of effort", joint=name, value=mistaken, text=text, refuses=True)
                 continue
             if model.std() < SEES * effort.std():
                 continue  # such as the constant of a vertical joint
             factor, sd = factor_with_sd(np.column_stack([model, _friction(rows, k)[:, :3]]), effort)
-            if is_slow and abs(factor) + 2.0 * sd < BLIND:
+            if has_unit and is_slow and abs(factor) + 2.0 * sd < BLIND:
                 text = f"{name}: the efforts contain {factor:.2g} times the model's gravity: they do not see it"
                 yield LogFinding(kind="gravity not seen", joint=name, value=factor, text=text, refuses=True)
             elif errors[k] > 1.0 - EXPLAINED:
@@ -343,7 +346,7 @@ class ModelChecks:
             elif factor + 2.0 * sd < -BLIND:
                 text = f"{name}: the efforts have the opposite sign of the model's, {factor:.2g} times as large"
                 yield LogFinding(kind="sign of effort", joint=name, value=factor, text=text, refuses=True)
-            elif sd < KNOWN_SD and factor > 0.0:
+            elif has_unit and sd < KNOWN_SD and factor > 0.0:
                 factors[k] = factor, sd
         # of two joints nobody knows which one is wrong
         usual = float(np.median([factor for factor, _ in factors.values()])) if len(factors) > 2 else 1.0

@@ -137,7 +137,7 @@ def fit(
         commanded = require_commands(case) if method == "output-error" else None
         with working("checking"):
             findings = check_case(case)
-            left_out = joints_left_out(findings, case.names, case.unit_unknown)
+            left_out = joints_left_out(findings, case.names)
         with ProgressBar() if sys.stderr.isatty() else contextlib.nullcontext() as bar:
             result = fitting.fit(
                 case.mechanism,

@@ -319,6 +319,41 @@ def test_an_imported_unit_that_is_unknown_is_fitted_apart(capsys: pytest.Capture
     assert "joint_2" not in read_corrections(Path("measured_fit/corrections.toml")).joints
 
 
+def without_efforts(q: np.ndarray, tau: np.ndarray) -> None:
+    tau[:] = np.nan
+
+
+@pytest.mark.parametrize(
+    ("fault", "unknown", "message"),
+    [
+        (without_efforts, [], "no efforts of joint_1, joint_2, joint_3, joint_4 were recorded"),
+        (other_unit, [f"joint_{k}" for k in range(1, 5)], "the efforts of all joints have an unknown unit"),
+    ],
+)
+def test_a_log_whose_efforts_fit_nothing_is_refused_in_one_line(
+    fault: Callable[[np.ndarray, np.ndarray], None],
+    unknown: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    note = msgspec.json.encode({"unknown_effort": unknown}).decode()
+    write_recording(Path("measured.mcap"), metadata={"import": note}, fault=fault)
+    assert run(["hil", "fit", "measured.mcap", "--check"]) == 2
+    (refused,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("refused"))
+    assert message in refused
+    assert run(["hil", "fit", "measured.mcap"]) == 2
+    assert f"measured.mcap: {message}" in capsys.readouterr().err
+
+
+def test_one_known_unit_is_not_compared_with_unknown_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    def drive(q: np.ndarray, tau: np.ndarray) -> None:
+        tau[:, 1:] *= 100.0
+
+    note = msgspec.json.encode({"unknown_effort": ["joint_2", "joint_3", "joint_4"]}).decode()
+    write_recording(Path("measured.mcap"), metadata={"import": note}, fault=drive)
+    assert run(["hil", "fit", "measured.mcap", "--check"]) == 0, capsys.readouterr().out
+
+
 def test_errors_of_the_measurement_are_reported_beside_the_model(capsys: pytest.CaptureFixture[str]) -> None:
     write_recording(Path("measured.mcap"))
     params = "inertia,friction,zero,gain,delay"
