@@ -46,7 +46,6 @@ from sim_core.mechanism.validation import validate
 from sim_core.mobility import with_contact_stiffness
 
 Builder = Callable[..., Mechanism]
-OWN_FILE = f"; one of your own is {files.FORM!r} or {files.MODEL_FORM!r}"
 PUSHABLE = "pushable"  # parameter of every robot: bodies on which a force can act from outside, "arm, hand"; "*": all
 CORRECTIONS = "corrections"  # parameter of every robot: a TOML file with other inertias and friction
 LOCKED = "locked"  # parameter of every robot: joints that are held at a position, "head_1=0.2, head_2"
@@ -104,6 +103,13 @@ def _load(name: str) -> Builder:
     return function
 
 
+def other_forms(name: str) -> str:
+    """End of a message about a robot that is not known: how robots and corrections in files are given."""
+    if name.endswith(".toml"):
+        return f'; a file of corrections is given to its robot as a parameter, corrections="{name}"'
+    return f"; one of your own is {files.FORM!r} or {files.MODEL_FORM!r}"
+
+
 def builder(name: str) -> Builder:
     """The function that builds a robot. Its signature and docstring describe the robot's parameters."""
     if not isinstance(name, str):
@@ -114,7 +120,7 @@ def builder(name: str) -> Builder:
         return _load(name)
     if files.is_reference(name):
         return files.load(name)
-    raise UnknownName("the registry", "robot", name, names(), OWN_FILE)
+    raise UnknownName("the registry", "robot", name, names(), other_forms(name))
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,8 @@ def test_what_is_no_robot_is_refused_in_one_line(folder: Path, robot: str, line:
 def test_an_unknown_name_is_told_of_files_too() -> None:
     with pytest.raises(InvalidRequest, match=r"no robot 'rod'; .*; one of your own is 'path/to/file.py:function'"):
         build("rod")
+    with pytest.raises(InvalidRequest, match=r'given to its robot as a parameter, corrections="fitted\.toml"'):
+        build("fitted.toml")
 
 
 @pytest.mark.parametrize("content", [True, False], ids=["content", "file"])

@@ -233,7 +233,7 @@ def _usual(key: str) -> str:
 
 def _check_robot(plan: Plan, tables: Tables) -> list[str]:
     """Check the robot and its parameters; returns the names of its actuators."""
-    from robots.registry import OWN_FILE, build, names
+    from robots.registry import build, names, other_forms
     from sim_core.mechanism.validation import check_bounds
 
     entry = tables.of_sim()
@@ -244,7 +244,8 @@ def _check_robot(plan: Plan, tables: Tables) -> list[str]:
         plan.sim.robot = located_reference(plan.sim.robot, entry, where)
     elif plan.sim.robot not in known:
         near = suggestion(plan.sim.robot, known)
-        raise PlanError(f"{where.at('robot')}: key 'robot': there is no robot {plan.sim.robot!r}{near}{OWN_FILE}")
+        other = other_forms(plan.sim.robot)
+        raise PlanError(f"{where.at('robot')}: key 'robot': there is no robot {plan.sim.robot!r}{near}{other}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SimulationWarning)  # the server prints these warnings

@@ -92,7 +92,7 @@ def test_a_joint_that_starts_at_its_limit_is_refused_without_a_start_and_moves_w
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("nosuch -o via.csv", "no robot 'nosuch'; robots are "),
+        ("nosuch -o via.csv", "no robot 'nosuch'; its robots are "),
         ("acromonk -o via.csv", "robot 'acromonk': no actuator drives joint 'shoulder'"),
         ("rotary_pendulum -o via.csv", "actuator 'arm' has no effort limit"),
         ("gibbon -o via.csv", "robot 'gibbon' has no excitation: it has beams"),

@@ -8,9 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nodes.cli.terminal import InputError, parse_assignments
-from robots.files import is_reference
 from sim_core.errors import InvalidRequest
-from sim_core.support.suggestion import did_you_mean
 
 Name = Annotated[
     str,
@@ -36,11 +34,8 @@ def built(name: str, param: list[str] | None, as_tree: bool = False) -> tuple[An
     """
     # ZeroMQ: 0.04 s
     from nodes.framework.launching.process import print_warnings_plainly
-    from robots.registry import OWN_FILE, build, builder, names, with_joint_coordinates
+    from robots.registry import build, builder, with_joint_coordinates
 
-    if name not in names() and not is_reference(name):
-        there = f"robots are {', '.join(sorted(names()))}{did_you_mean(name, names())}{OWN_FILE}"
-        raise InputError(f"no robot {name!r}; {there}")
     print_warnings_plainly()
     try:
         given = parse_assignments(param or [], "--param")

@@ -136,11 +136,8 @@ def _about(robot: str, joint: str) -> dict[str, Any]:
 
     They are the joint, the joint's damping with unit, the joint's effort limit, and a node that holds the other joints.
     """
-    from robots.registry import BUILTIN, OWN_FILE, build, names
+    from robots.registry import BUILTIN, build
 
-    if robot not in names() and not is_reference(robot):
-        there = f"robots are {', '.join(sorted(names()))}{did_you_mean(robot, names())}{OWN_FILE}"
-        raise InputError(f"no robot {robot!r}; {there}")
     mechanism = build(robot)
     joints = {joint.name for joint in mechanism.joints if joint.coordinates == (joint.name,)}
     single = [each for each in mechanism.actuators if each.joint in joints]
