@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import statistics
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +26,10 @@ def json_file(about: str | None) -> str | None:
 
 
 def json_file_and_parts(about: str | None, parts: Collection[str]) -> tuple[str | None, list[str]]:
-    """(FILE, chosen parts, by default all of them) of a command line such as `chains planar --json FILE`."""
+    """(FILE, chosen parts, by default all of them) of a command line such as `chains planar --json FILE`.
+
+    The program is started anew with one thread of BLAS, as `armswing` has: idle threads count as processor time.
+    """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", metavar="FILE", help="write all figures to FILE")
     if parts:
@@ -33,6 +38,8 @@ def json_file_and_parts(about: str | None, parts: Collection[str]) -> tuple[str 
     chosen = getattr(given, "parts", [])
     if unknown := [part for part in chosen if part not in parts]:
         parser.error(f"no such part: {', '.join(unknown)}; choose of {', '.join(parts)}")
+    if "OPENBLAS_NUM_THREADS" not in os.environ:
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"OPENBLAS_NUM_THREADS": "1"})
     return given.json, [part for part in parts if part in chosen] or list(parts)
 
 
