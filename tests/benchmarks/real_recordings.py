@@ -33,6 +33,7 @@ TIAGO_BARS = {"torso_lift": 0.40, "arm_1": 0.325, "arm_2": 0.29, "arm_3": 0.33, 
 NOISE = 0.03  # of an NRMS of TIAGo
 OF_THEIRS = 0.7  # of the NRMS by the parameters that the laboratory published
 HALF = 0.5  # error of RicMonk's report after the fit, over that before
+OF_CONSISTENCY = 0.01  # NRMS that inertias of a positive density may cost
 FAULTS_BAR = 16
 RICMONK = ("single_ZF", "single_ZB", "single_BF", "single_FB", "3x_forward", "6x_forward")
 ACROMONK = ("ZB_pd_1x", "ZF_tvlqr_1x", "BF_pd_5x", "BF_tvlqr_1x", "BF_tvlqr_5x")
@@ -75,11 +76,13 @@ class Bench:
     """Recordings below `folder`, imported into `work`.
 
     refused  {recording: kinds of findings that refuse something there}
+    costs    {recording and joint: NRMS of the written model above that of the fit without the condition}
     """
 
     def __init__(self, folder: Path, work: Path) -> None:
         self.folder, self.work = folder, work
         self.refused: dict[str, set[str]] = {}
+        self.costs: dict[str, float] = {}
 
     def imported(self, table: str, *logs: str, robot: str = "", name: str = "") -> Path:
         """The recording of a log, by the table of columns `table` in columns/ and the robot's file below the folder."""
@@ -102,7 +105,11 @@ class Bench:
     def fitted(self, recording: Path, *options: object) -> dict[str, Any]:
         """The verdict of `armswing hil fit`."""
         _, said = command("hil", "fit", recording, "--json", "-o", self.work / f"{recording.stem}_fit", *options)
-        return dict(json.loads(said))
+        verdict = dict(json.loads(said))
+        for joint in verdict["joints"]:
+            if joint["how"] == "fitted":
+                self.costs[f"{recording.stem} {joint['name']}"] = joint["after"] - joint["unconstrained"]
+        return verdict
 
 
 def kinds(findings: Sequence[dict[str, Any]]) -> str:
@@ -227,6 +234,11 @@ def measured(bench: Bench, sets: Sequence[str]) -> Iterator[Bar]:
     for name in sets:
         if name == "others" or (bench.folder / name).is_dir():
             yield from SETS[name](bench)
+    if bench.costs:
+        worst = sorted(bench.costs, key=bench.costs.__getitem__, reverse=True)
+        detail = f"{worst[0]}; then {', '.join(f'{name} {bench.costs[name]:.3g}' for name in worst[1:3])}"
+        what = f"NRMS of written inertias over the free fit's, {len(worst)} joints"
+        yield at_most(what, bench.costs[worst[0]], OF_CONSISTENCY, detail)
     false = {name: found - (TIAGO_FINDINGS if name == "tiago" else set()) for name, found in bench.refused.items()}
     wrong = [f"{name}: {', '.join(sorted(found))}" for name, found in false.items() if found]
     count = sum(map(len, false.values()))
