@@ -20,6 +20,7 @@ from sim_core.servos.loops import Servos
 
 APPLIED = "applied_command"
 CUTOFF_HZ = 20.0  # of the measured motion along which the servos' targets move
+BEHIND = 0.01  # share of the stretch at the largest effort, by which a servo's target is held back
 MOST_STEP_S = 2e-3  # of the simulation of a log that has no time step
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -55,26 +56,29 @@ def _drive(
     # without limits of the efforts, the targets do not depend on the joints' positions
     free = tuple(dataclasses.replace(actuator, effort_limit=None) for actuator in mechanism.actuators)
     servos, times = Servos(dataclasses.replace(mechanism, actuators=free), step_s), motion[0]
+    limited = Servos(mechanism, step_s)
     order = [joint.name for joint in mechanism.moving_joints]
     q, v = (np.zeros((len(times), len(order))) for _ in range(2))
     for column, name in enumerate(names):
         q[:, order.index(name)], v[:, order.index(name)] = motion[1][:, column], motion[2][:, column]
     n_u = len(servos.names)
-    target, mode, effort, value = (np.zeros((len(times), n_u)) for _ in range(4))
+    target, held, mode, effort, value = (np.zeros((len(times), n_u)) for _ in range(5))
     waiting = iter(commands)
     following = next(waiting, None)
     for k, time in enumerate(times.tolist()):
         while following is not None and following[0] <= time + 0.5 * step_s:
-            servos.command(*following[1:], q[k], v[k])
+            for each in (servos, limited):
+                each.command(*following[1:], q[k], v[k])
             following = next(waiting, None)
         value[k] = servos.commanded()
         effort[k] = servos.efforts(q[k], v[k])
+        limited.efforts(q[k], v[k])
         plain = servos.to_plain()
-        mode[k], target[k] = plain["mode"], plain["target"]
+        mode[k], target[k], held[k] = plain["mode"], plain["target"], limited.to_plain()["target"]
     if (mode != mode[0]).any():
         name = servos.names[int(np.flatnonzero((mode != mode[0]).any(axis=0))[0])]
         raise StreamError(f"{what}: the mode of the commands to {name!r} changes; output error needs one mode")
-    return _of_joints(mechanism, names, step_s, times[0], mode[0], (target, value, effort))
+    return _of_joints(mechanism, names, step_s, times[0], mode[0], (target, held, value, effort), q)
 
 
 def _of_joints(
@@ -83,12 +87,19 @@ def _of_joints(
     step_s: float,
     start_s: float,
     mode: Array,
-    of_actuators: tuple[Array, Array, Array],
+    of_actuators: tuple[Array, Array, Array, Array],
+    q: Array,
 ) -> Drive:
-    """The drive with a column per joint, from targets, values and efforts with a column per actuator."""
-    target, value, effort = of_actuators
+    """The drive with a column per joint.
+
+    of_actuators  targets, targets within the limits of the efforts, values and efforts, with a column per actuator
+    q             positions of all moving joints
+    """
+    target, held, value, effort = of_actuators
+    order = [joint.name for joint in mechanism.moving_joints]
     n, count = len(target), len(names)
     signal, rate, along = np.zeros((3, n, count))
+    behind = np.zeros((n, count), dtype=bool)
     stiffness, damping, limit, servo = np.zeros(count), np.zeros(count), np.full(count, np.inf), np.zeros(count, bool)
     for column, actuator in enumerate(mechanism.actuators):
         if actuator.joint not in names:
@@ -102,9 +113,15 @@ def _of_joints(
         servo[joint], signal[:, joint] = True, target[:, column]
         stiffness[joint], damping[joint] = actuator.servo.stiffness, actuator.servo.damping
         limit[joint] = most
+        slack, at = (
+            most / actuator.servo.stiffness if actuator.servo.stiffness else np.inf,
+            q[:, order.index(actuator.joint)],
+        )
+        off = np.abs(held[:, column] - np.clip(target[:, column], at - slack, at + slack))
+        behind[:, joint] = off > BEHIND * slack
         if mode[column] == VELOCITY:
             rate[1:, joint] = np.diff(target[:, column]) / step_s
-    return Drive(start_s, step_s, servo, signal, rate, along, stiffness, damping, limit)
+    return Drive(start_s, step_s, servo, signal, rate, along, stiffness, damping, limit, behind=behind)
 
 
 def _step_s(recording: Recording, recorded: Recorded) -> float:

@@ -48,7 +48,7 @@ def output_error_of(
 ) -> OutputErrorResult:
     """Fit of the recordings in `case` by output error.
 
-    Raises StreamError, with a one-line reason, if the robot is not a tree, or if there is too little motion.
+    Raises StreamError, with a one-line reason, if there is too little motion.
     """
     try:
         return fit_output_error(case.mechanism, case.names, commanded, kinds, inertia=inertia, holdout=holdout)
@@ -111,6 +111,11 @@ def add_output_error(
         ]
         return None
     verdict.output_error = output_error_verdict(result)
+    if result.behind:
+        verdict.notes.append(
+            f"output error leaves out the segments in which the limits of {', '.join(result.behind)} hold back the "
+            "targets of the servos: these depend on the motion before"
+        )
     verdict.refusals += [RefusalVerdict(what=each.what, why=each.why, remedy=each.remedy) for each in result.refusals]
     reconcile(verdict, result)
     return result

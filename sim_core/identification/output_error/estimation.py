@@ -24,6 +24,7 @@ MOST_STEPS = 25  # of Gauss-Newton
 NEARLY = 0.05  # relative decrease of the cost at which joints get weights of their own
 SETTLED = 0.1  # decrease of the cost, in variances of a residual, at which the search ends
 DAMPING, MOST_DAMPING = 1e-8, 1e4  # relative to the diagonal of the normal equations
+SHORTER = 0.1  # of the step of a start, if its segment got worse by it
 LEAST_ERROR = 1e-7  # rad or m: smallest standard deviation of a position
 MOST_AT_ONCE = 160  # segments, for many backlashes together
 START_STEPS, STARTED = 6, 1e-2  # for the starts alone, and relative decrease at which they are found
@@ -83,11 +84,11 @@ def starts_of(forward: Forward, shots: Shots, x: Array) -> tuple[Array, Array]:
     """(starts (S, 2 n_q) of least error of fixed unknowns x, remaining errors (S, m, n_q))."""
     none, start = np.zeros(forward.unknowns.size, dtype=bool), shots.start
     weights = np.ones(shots.measured.shape[2])
-    best, error = start, forward.positions(shots, x, start) - shots.measured
+    best, error = start, _positions(forward, shots, x, start) - shots.measured
     for _ in range(START_STEPS):
         found = _linear(forward, shots, x, best, none, weights)
         trial = best + found.offset
-        changed = forward.positions(shots, x, trial) - shots.measured
+        changed = _positions(forward, shots, x, trial) - shots.measured
         before, after = (float(np.sum(each**2)) for each in (error, changed))
         if not after < before:
             break
@@ -213,16 +214,24 @@ def _improved(
     H, g = _equations(linear, weights)
     P = prior.precision[np.ix_(free, free)]
     H, g = H + P, g + P @ (prior.mean - x)[free]
-    cost = _cost(forward, recordings, x, starts, weights, prior)
+    by_segment = _costs(forward, recordings, x, starts, weights)
+    cost, shares = _total(by_segment, x, prior), [np.ones((len(start), 1)) for start in starts]
     signed = forward.unknowns.mask({group: range(len(weights)) for group in NOT_NEGATIVE})
     room = np.where(signed, x, np.inf)[free]
     while damping < MOST_DAMPING:
         change, trial = _bounded_step(H + damping * np.diag(np.diag(H)), g, room), x.copy()
         trial[free] = np.where(signed[free], np.maximum(x[free] + change, 0.0), x[free] + change)
-        moved = [start + each.offset - each.gain @ change for start, each in zip(starts, linear, strict=True)]
-        after = _cost(forward, recordings, trial, moved, weights, prior)
+        moved = [
+            start + share * (each.offset - each.gain @ change)
+            for start, share, each in zip(starts, shares, linear, strict=True)
+        ]
+        then = _costs(forward, recordings, trial, moved, weights)
+        after = _total(then, trial, prior)
         if after < cost:
             return trial, moved, 1.0 - after / cost, max(damping / 10.0, DAMPING)
+        # a segment at a limit of its actuators is not linear there; its start moves less
+        worse = [~(new < old)[:, None] for new, old in zip(then, by_segment, strict=True)]
+        shares = [np.where(each, SHORTER * share, share) for each, share in zip(worse, shares, strict=True)]
         damping *= 10.0
     return x, starts, 0.0, DAMPING
 
@@ -249,18 +258,30 @@ def _equations(linear: Sequence[_Linear], weights: Array) -> tuple[Array, Array]
     return H, g
 
 
-def _cost(
-    forward: Forward, recordings: Sequence[Shots], x: Array, starts: Sequence[Array], weights: Array, prior: Prior
-) -> float:
+def _costs(
+    forward: Forward, recordings: Sequence[Shots], x: Array, starts: Sequence[Array], weights: Array
+) -> list[Array]:
+    """Weighted squared errors (S,) of the segments of each recording."""
+    with np.errstate(all="ignore"):
+        return [
+            np.sum(weights * (_positions(forward, shots, x, start) - shots.measured) ** 2, axis=(1, 2))
+            for shots, start in zip(recordings, starts, strict=True)
+        ]
+
+
+def _total(costs: Sequence[Array], x: Array, prior: Prior) -> float:
+    """Cost of all segments and of the prior; infinite if a segment's is not finite."""
     off = x - prior.mean
-    total = float(off @ prior.precision @ off)
-    try:
-        with np.errstate(all="ignore"):
-            for shots, start in zip(recordings, starts, strict=True):
-                total += float(np.sum(weights * (forward.positions(shots, x, start) - shots.measured) ** 2))
-    except np.linalg.LinAlgError:  # a mass matrix of impossible inertias
-        return np.inf
+    total = float(off @ prior.precision @ off) + sum(float(each.sum()) for each in costs)
     return total if np.isfinite(total) else np.inf
+
+
+def _positions(forward: Forward, shots: Shots, x: Array, start: Array) -> Array:
+    """Positions (S, m, n_q) that the model predicts; NaN if it cannot move, by impossible inertias or open loops."""
+    try:
+        return forward.positions(shots, x, start)
+    except np.linalg.LinAlgError:
+        return np.full_like(shots.measured, np.nan)
 
 
 def _covariance(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from sim_core.identification.signals import Recorded, motion_of, sampled
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 MOST_RATE_HZ = 200.0  # of the positions that are compared
+UNKNOWN_S = 0.1  # after the first command: until a late one arrives, something unknown moves the robot
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Drive:
     effort     (n, n_q) efforts of the servos along the measured motion, whose sign tells the side of a backlash
     stiffness, damping, limit  (n_q,) of the servos
     take_up    rad/s or m/s at which a drive crosses a backlash
+    behind     (n, n_q) whether the servo's limits held its target back, so that it depends on the motion before
     """
 
     start_s: float
@@ -39,6 +42,14 @@ class Drive:
     damping: Array
     limit: Array
     take_up: float = 1.0
+    behind: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+
+    def of(self, columns: Sequence[int]) -> Drive:
+        """The drive of the joints with these indices, in this order."""
+        by_step = {name: getattr(self, name)[:, columns] for name in ("signal", "rate", "effort")}
+        by_step["behind"] = None if self.behind is None else self.behind[:, columns]
+        by_joint = {name: getattr(self, name)[columns] for name in ("is_servo", "stiffness", "damping", "limit")}
+        return dataclasses.replace(self, **by_step, **by_joint)
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,8 @@ class Shots:
 def shots_of(drive: Drive, recorded: Recorded, seconds: float, cutoff_hz: float) -> Shots | None:
     """Segments of `seconds` (s) of a recording, one after the other; None if no part of it is long enough.
 
+    Segments in which a servo is `behind` are left out.
+
     cutoff_hz  of the filter of the positions and velocities at the starts
     """
     first, measured, start = list[int](), list[Array](), list[Array]()
@@ -84,9 +97,13 @@ def shots_of(drive: Drive, recorded: Recorded, seconds: float, cutoff_hz: float)
         )
         q, v, _ = motion_of(part, cutoff_hz)
         raw, smooth, speed = (_at(times, part.time, each) for each in (part.q, q, v))
-        for begin in range(0, len(times) - samples, samples):
+        period_s = every * drive.step_s
+        known = max(0, int(np.ceil((drive.start_s + UNKNOWN_S - times[0]) / period_s)))
+        for begin in range(known, len(times) - samples, samples):
             step = round((times[begin] - drive.start_s) / drive.step_s)
-            if step < 0 or step + steps > len(drive.signal):
+            if step + steps > len(drive.signal):
+                continue
+            if drive.behind is not None and drive.behind[step : step + steps].any():
                 continue
             first.append(step)
             measured.append(raw[begin : begin + samples + 1])
