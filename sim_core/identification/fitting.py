@@ -28,7 +28,7 @@ from sim_core.identification.friction import COLUMNS, WRITTEN
 from sim_core.identification.inertial_parameters import nearest_consistent
 from sim_core.identification.loops import LoopRegressor, dependent_joints, rigid_loops
 from sim_core.identification.regression import Mask, Prior, Regression, is_gain
-from sim_core.identification.regressor import LinearEfforts, Regressor
+from sim_core.identification.regressor import Regressor
 from sim_core.identification.result import (
     BETTER,
     NOT_CERTAIN,
@@ -484,7 +484,7 @@ class _Fitter:
         return np.asarray(regression.rows(x)[joint])
 
 
-def regressor_of(mechanism: Mechanism, joints: Sequence[str], held: Mapping[str, float]) -> LinearEfforts:
+def regressor_of(mechanism: Mechanism, joints: Sequence[str], held: Mapping[str, float]) -> Regressor | LoopRegressor:
     """Regressor of the measured joints; through loops, which determine the motion of the joints without actuators."""
     dependent = dependent_joints(mechanism, joints)
     if not dependent:

@@ -23,7 +23,7 @@ from sim_core.identification.rigid_tree import rigid_tree
 from sim_core.mechanism import Constraint, JointRelation, Mechanism
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-ITERATIONS, CLOSED = 30, 1e-11  # of Newton's method; largest violation of a closed loop, in units of Phi
+ITERATIONS, CLOSED = 30, 1e-9  # of Newton's method; violation, in units of Phi, that one more step closes to rounding
 STEP = 0.1  # rad or m: largest step of an independent joint between two solutions
 SINGULAR = 1e-9  # singular value of J_d over its largest, below which a dependent joint does not follow
 SPREAD = 0.15  # of random positions about the start, as a share of the joint's range, or in rad or m
@@ -70,7 +70,7 @@ class LoopRegressor:
     independent  names of the independent joints; the others follow them
     Raises InvalidRequest if the constraints do not determine the motion of the other joints.
 
-    Attributes as those of `Regressor`; `joints` are the independent ones.
+    Attributes as those of `Regressor`; `joints` are the independent ones, `loops` the indices of those in loops.
     """
 
     def __init__(self, mechanism: Mechanism, independent: Sequence[str]) -> None:
@@ -84,6 +84,7 @@ class LoopRegressor:
         self._q = closures.q
         closures()
         self._in_loops = np.abs(closures.J[:, self._i]).max(axis=0, initial=0.0) > 0.0
+        self.loops = np.flatnonzero(self._in_loops)
         self._l = self._i[self._in_loops]
         rows, J_d = len(closures.J), closures.J[:, self._d]
         sizes = np.linalg.svd(J_d, compute_uv=False) if len(self._d) else np.ones(1)
@@ -106,18 +107,26 @@ class LoopRegressor:
         Successive samples should be close to each other. Raises InvalidRequest for positions that no closed loop has.
         """
         whole, N = self.motion(q, v, a)
-        Y = self.tree(*whole, columns)
-        projected = Y[:, self._i]
-        projected[:, self._in_loops] += N.transpose(0, 2, 1) @ Y[:, self._d]
-        return projected
+        return self.projected(self.tree(*whole, columns), N)
 
     def efforts(self, q: Any, v: Any, a: Any, columns: Array, values: Array) -> Array:
         """Efforts (n, n_i) at n samples, as those of a `Regressor`."""
         whole, N = self.motion(q, v, a)
-        tau = self.tree.efforts(*whole, columns, values)
-        projected = tau[:, self._i]
-        projected[:, self._in_loops] += _product(N.transpose(0, 2, 1), tau[:, self._d])
-        return projected
+        return self.projected(self.tree.efforts(*whole, columns, values), N)
+
+    def projected(self, efforts: Array, N: Array) -> Array:
+        """Efforts (n, n_i), or rows (n, n_i, k), of the independent joints from those of all joints."""
+        found = efforts[:, self._i]
+        flat = efforts[:, self._d].reshape(len(efforts), len(self._d), -1)
+        found[:, self.loops] += (N.transpose(0, 2, 1) @ flat).reshape(len(efforts), len(self.loops), *efforts.shape[2:])
+        return found
+
+    def directions(self, N: Array) -> Array:
+        """Motions (n, n_i, n_q) of all joints with a unit of each independent joint, for N (n, n_d, n_l)."""
+        found = np.zeros((len(N), len(self._i), len(self._q)))
+        found[:, np.arange(len(self._i)), self._i] = 1.0
+        found[:, self.loops[:, None], self._d] = N.transpose(0, 2, 1)
+        return found
 
     def motion(self, q: Any, v: Any, a: Any) -> tuple[tuple[Array, Array, Array], Array]:
         """(positions, velocities and accelerations (n, n_q) of all joints, N (n, n_d, n_l)) with closed loops.
@@ -190,9 +199,11 @@ class LoopRegressor:
             self._q[self._i] = first + step / steps * (q_i - first)
             for _ in range(ITERATIONS):
                 self._closures()
-                if np.abs(Phi).max(initial=0.0) < CLOSED:
-                    break
+                is_closed = np.abs(Phi).max(initial=0.0) < CLOSED
                 self._q[self._d] -= _solved(J[:, self._d], Phi)
+                if is_closed:  # and to rounding after the last step, for differences of states
+                    self._closures()
+                    break
             else:
                 where = ", ".join(f"{name} {value:.4g}" for name, value in zip(self.joints, q_i, strict=True))
                 raise InvalidRequest(f"robot {self.mechanism.name!r}: the loops do not close at {where}")

@@ -17,8 +17,10 @@ import numpy as np
 from sim_core.errors import InvalidRequest
 from sim_core.identification.base_parameters import base_parameters
 from sim_core.identification.estimates import DEVIATION, LARGEST_SD, LEVEL, Estimate, Refusal
+from sim_core.identification.fitting import regressor_of
 from sim_core.identification.friction import SMOOTHING, speed_scales
 from sim_core.identification.inertial_parameters import nearest_consistent
+from sim_core.identification.loops import LoopRegressor
 from sim_core.identification.output_error.backlash import Profile, with_backlashes
 from sim_core.identification.output_error.estimation import (
     LEAST_ERROR,
@@ -29,12 +31,11 @@ from sim_core.identification.output_error.estimation import (
     starts_of,
 )
 from sim_core.identification.output_error.inertial_efforts import InertialEfforts
+from sim_core.identification.output_error.loop_efforts import LoopEfforts
 from sim_core.identification.output_error.shots import Drive, Shots, shots_of
 from sim_core.identification.output_error.simulation import Forward
 from sim_core.identification.output_error.unknowns import FRICTION, KINDS, PLAUSIBLE, Mask, Unknowns
 from sim_core.identification.regression import Prior as InertialPrior
-from sim_core.identification.regressor import Regressor
-from sim_core.identification.rigid_tree import rigid_tree
 from sim_core.identification.signals import Recorded, motion_of, sampled
 from sim_core.mechanism.description import Mechanism
 from sim_core.mechanism.quantities import value_of
@@ -61,6 +62,10 @@ class Commanded:
     recorded: Recorded
     drive: Drive
 
+    def of(self, columns: Sequence[int]) -> Commanded:
+        """The joints with these indices, in this order."""
+        return Commanded(self.recorded.of(columns), self.drive.of(columns))
+
 
 @dataclass(frozen=True)
 class OutputErrorResult:
@@ -78,6 +83,7 @@ class OutputErrorResult:
     scales     (n_q,) speeds of the smooth Coulomb friction, rad/s or m/s
     by_servo   joints whose commands their servos follow
     relative_gains  whether gains are relative to their mean, because inertias are fitted, too
+    behind     joints because of which segments are left out: limits held back the targets of their servos
     """
 
     joints: tuple[str, ...]
@@ -92,6 +98,7 @@ class OutputErrorResult:
     scales: Array
     by_servo: frozenset[str]
     relative_gains: bool
+    behind: tuple[str, ...] = ()
 
     @property
     def is_better(self) -> bool:
@@ -118,8 +125,6 @@ def fit_output_error(
     for kind in kinds:
         if kind not in KINDS:
             raise InvalidRequest(f"kinds has {kind!r}; it may have {', '.join(KINDS)}")
-    if mechanism.constraints:
-        raise NoShotsError(f"robot {mechanism.name!r} has constraints; output error needs a tree of joints")
     case = _Case(mechanism, joints, recordings, held or {}, holdout)
     if "backlash" in kinds and (inertia or "stiffness" in kinds):
         raise InvalidRequest("kinds has 'backlash', which cannot be told from inertias and stiffnesses")
@@ -144,21 +149,25 @@ class _Case:
         held: Mapping[str, float],
         holdout: float,
     ) -> None:
-        regressor = Regressor(rigid_tree(mechanism, joints, held))
-        if regressor.joints != tuple(joints):
-            raise InvalidRequest(f"joints are {', '.join(joints)}; expected the order {', '.join(regressor.joints)}")
+        regressor = regressor_of(mechanism, joints, held)
+        order = [list(joints).index(name) for name in regressor.joints]
+        joints, recordings = regressor.joints, [each.of(order) for each in recordings]
         base = base_parameters(regressor)
         self.unknowns = Unknowns(base, regressor.joints)
         self.drives = [each.drive for each in recordings]
         self.driven = [k for k, name in enumerate(joints) if _is_driven(mechanism, name)]
 
+        held_back = [np.atleast_1d(drive.behind.any(axis=0)) for drive in self.drives if drive.behind is not None]
+        self.behind = tuple(name for k, name in enumerate(joints) if any(bool(each[k]) for each in held_back))
         self.is_servo = np.logical_or.reduce([drive.is_servo for drive in self.drives])
         self.seconds = SERVO_S if self.is_servo.any() else EFFORT_S
         self.fitted, self.held_out = self._shots(recordings, holdout)
         motion = [motion_of(part, CUTOFF_HZ) for each in recordings for part in sampled(each.recorded)]
         q, v, a = (np.concatenate(each) for each in zip(*motion, strict=True))
         self.start = _model(mechanism, self.unknowns, base.B @ regressor.pi)
-        efforts = InertialEfforts(regressor, base)
+        efforts = (
+            LoopEfforts(regressor, base) if isinstance(regressor, LoopRegressor) else InertialEfforts(regressor, base)
+        )
         thin = slice(None, None, max(1, len(q) // 2000))
         beta = self.start[self.unknowns.place("inertia")]
         tau = efforts(beta, q[thin], v[thin], a[thin])
@@ -216,6 +225,7 @@ class _Case:
             scales=self.forward.scales,
             by_servo=frozenset(name for name, servo in zip(self.unknowns.joints, self.is_servo, strict=True) if servo),
             relative_gains=relative,
+            behind=self.behind,
         )
 
     def _backlashes(self, profiles: Mapping[int, Profile]) -> tuple[list[Estimate], list[Refusal]]:
@@ -252,6 +262,7 @@ class _Case:
             raise NoShotsError(
                 f"the recordings have {count} segments of {self.seconds:g} s with commands before the held-out part; "
                 f"output error needs at least {LEAST_SHOTS}"
+                + (f"; the limits of {', '.join(self.behind)} hold back the others" if self.behind else "")
             )
         return fitted, held_out
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from sim_core.identification.output_error.actuation import Actuation
 from sim_core.identification.output_error.inertial_efforts import InertialEfforts
+from sim_core.identification.output_error.loop_efforts import LoopEfforts
 from sim_core.identification.output_error.shots import Shots
 from sim_core.identification.output_error.unknowns import ACTUATION, FRICTION, Mask, Unknowns
 
@@ -24,7 +25,7 @@ class Forward:
     scales  (n_q,) speeds of the smooth Coulomb friction, rad/s or m/s
     """
 
-    def __init__(self, efforts: InertialEfforts, unknowns: Unknowns, scales: Array) -> None:
+    def __init__(self, efforts: InertialEfforts | LoopEfforts, unknowns: Unknowns, scales: Array) -> None:
         self.efforts, self.unknowns, self.scales = efforts, unknowns, scales
 
     def positions(self, shots: Shots, x: Array, start: Array) -> Array:
