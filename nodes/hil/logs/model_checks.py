@@ -343,9 +343,9 @@ class ModelChecks:
                 yield LogFinding(kind="gravity not seen", joint=name, value=factor, text=text, refuses=True)
             elif errors[k] > 1.0 - EXPLAINED:
                 continue
-            elif factor + 2.0 * sd < -BLIND:
-                text = f"{name}: the efforts have the opposite sign of the model's, {factor:.2g} times as large"
-                yield LogFinding(kind="sign of effort", joint=name, value=factor, text=text, refuses=True)
+            elif (size := _reversed_factor(gravity, model - gravity, _friction(rows, k), effort)) > BLIND:
+                text = f"{name}: the efforts have the opposite sign of the model's, {size:.2g} times as large"
+                yield LogFinding(kind="sign of effort", joint=name, value=-size, text=text, refuses=True)
             elif has_unit and sd < KNOWN_SD and factor > 0.0:
                 factors[k] = factor, sd
         # of two joints nobody knows which one is wrong
@@ -422,6 +422,29 @@ def _left(basis: Floats, target: Floats) -> float:
     left = target - basis @ (basis.T @ target)
     spread = target - target.mean()
     return float((left @ left) / max(float(spread @ spread), 1e-300))
+
+
+def _reversed_factor(gravity: Floats, inertia: Floats, friction: Floats, effort: Floats) -> float:
+    """Factor of the model in reversed efforts (n,), if they are those of a body by far rather than the efforts; else 0.
+
+    A body has factors of gravity and inertia, friction, and a rotor inertia of at least 0. In a swing near resonance,
+    inertia nearly cancels gravity, and a model with too large an inertia has the opposite sign of the right efforts.
+    The factor is that of gravity or of inertia, of the smaller one where both show.
+    """
+    columns = np.column_stack([gravity, inertia, friction[:, [0, 1, 3]]])
+    (_, given), (factors, turned) = (_fit_of_body(columns, sign * effort) for sign in (1.0, -1.0))
+    sizes = columns[:, :2].std(axis=0)
+    return float(factors[:2][sizes > SEES * sizes.max()].min()) if turned < REVERSED * given else 0.0
+
+
+def _fit_of_body(columns: Floats, target: Floats) -> tuple[Floats, float]:
+    """(coefficients (m,), share of the variance that is left) of a fit by an offset and coefficients of at least 0."""
+    from scipy.optimize import nnls  # slow to load, seldom needed
+
+    centered, spread = columns - columns.mean(axis=0), target - target.mean()
+    sizes = np.maximum(np.linalg.norm(centered, axis=0), 1e-300)
+    coefficients, left = nnls(centered / sizes, spread)
+    return np.asarray(coefficients / sizes), float(left**2 / max(float(spread @ spread), 1e-300))
 
 
 def _filtered(values: Floats, cutoff_hz: float, rate_hz: float) -> Floats:

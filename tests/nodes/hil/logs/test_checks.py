@@ -231,6 +231,29 @@ def test_a_motion_that_the_filter_loses_is_named_and_its_efforts_are_not_judged(
     assert not [finding for finding in findings if finding.refuses]
 
 
+PENDULUM = """<robot name="pendulum"><link name="base"/><link name="rod"><inertial><origin xyz="0 0 -0.3"/>
+<mass value="0.6"/><inertia ixx="{0}" iyy="{0}" izz="1e-3" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="pivot" type="continuous"><parent link="base"/><child link="rod"/><axis xyz="0 1 0"/></joint></robot>"""
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_swing_near_resonance_has_the_right_sign_though_the_models_inertia_is_twice_as_large(
+    sign: float, tmp_path: Path
+) -> None:
+    time = np.arange(0.0, 20.0, 0.01)
+    q = 1.2 * np.sin(3.8 * time + 0.4 * np.sin(0.7 * time)) + 0.2 * np.sin(1.3 * time)
+    v = np.gradient(q, time)
+    moment, inertia = 0.6 * 0.3, 0.6 * 0.3**2 + 0.012
+    effort = inertia * np.gradient(v, time) + 9.81 * moment * np.sin(q) + 0.02 * v
+    (tmp_path / "pendulum.urdf").write_text(PENDULUM.format(0.012 + inertia))
+    columns = {"position": q, "velocity": v, "effort": sign * effort}
+    endless = np.full(1, np.inf)
+    channels = (each[:, None] for each in columns.values())
+    samples = LogSamples(("pivot",), time, *channels, -endless, endless, np.zeros(1, dtype=bool))
+    found = check_log(samples, build(str(tmp_path / "pendulum.urdf")))
+    assert [finding.kind for finding in found if finding.refuses] == ([] if sign > 0.0 else ["sign of effort"])
+
+
 def test_nothing_is_refused_in_a_log_of_a_real_robot() -> None:
     log = import_log(read_tables(RICMONK / "swing.csv"), read_columns(RICMONK / "swing.toml"))
     endless = np.full(3, np.inf)
