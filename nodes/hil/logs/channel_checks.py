@@ -20,6 +20,7 @@ NOISE = 0.5  # white noise over the standard deviation of a channel
 LATE, LAST = 0.02, 0.4  # share of the largest effort, in the last part of the log
 OUTSIDE = 1.0  # rad beyond the limits: more than any zero error
 TURN = 57.29577951308232  # degrees per radian
+SMALL = 0.1  # rad; a joint turns further in a motion for a fit, and less than this if 5.7 rad are taken for degrees
 LAG_S = 0.02  # time constant of a filter, from which on it is named
 OFFSET = 0.05  # of the largest velocity of all joints: an error of a velocity that does not change
 FOLLOWS = 0.5  # share of the variance of the derivative that a velocity explains
@@ -73,6 +74,7 @@ def channel_findings(samples: LogSamples) -> Iterator[LogFinding]:
             yield from _of_effort(samples, k, name)
     yield from _exchanged(samples)
     yield from _without_torque(samples)
+    yield from _of_range(samples)
 
 
 def _of_position(samples: LogSamples, k: int, name: str) -> Iterator[LogFinding]:
@@ -203,6 +205,15 @@ def _without_torque(samples: LogSamples) -> Iterator[LogFinding]:
     if share > 0.5 * LAST:
         text = f"there is no torque in the last {share:.0%} of the log, from {last:.2f} s on"
         yield LogFinding(kind="no torque", joint="", value=share, text=text)
+
+
+def _of_range(samples: LogSamples) -> Iterator[LogFinding]:
+    """A motion of turning joints that is as small as if radians had been taken for degrees."""
+    known = samples.position[np.isfinite(samples.position).all(axis=1)]
+    widest = float(np.ptp(known, axis=0).max()) if len(known) else 0.0
+    if not samples.slides.any() and 0.0 < widest < SMALL:
+        text = f"no joint turns by more than {widest:.2g} rad; positions in rad taken for deg, or too small a motion?"
+        yield LogFinding(kind="small motion", joint="", value=widest, text=text)
 
 
 def _pairs(count: int) -> Iterator[tuple[int, int]]:

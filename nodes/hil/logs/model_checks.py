@@ -1,4 +1,5 @@
-"""Checks of a log's efforts with the robot's model: exchanged efforts and joints, constants, signs, zeros and delays.
+"""Checks of a log's efforts with the robot's model: degrees, exchanged efforts and joints, constants, signs, zeros and
+delays.
 
 The model's inertias are only roughly known. The checks therefore use, where they can, the regressor with parameters of
 each joint's own, and friction, and judge by ratios between joints.
@@ -34,7 +35,9 @@ EXPLAINED = 0.7  # share of the variance that the model with friction explains, 
 BETTER = 0.6  # ratio of the errors, for an exchange
 REVERSED, CONFIRMED = 0.5, 0.9  # the same, for a joint with the opposite sign, by one of two models and by the other
 EXACT = 1e-4  # share of the variance that filter and rounding leave
-REVERSED_ROWS = 1000  # for which every joint is reversed
+FEWER_ROWS = 1000  # for which every joint is reversed, or every pair is exchanged
+TURN = 57.29577951308232  # degrees per radian
+MOST_RANGE = 8.0 * np.pi  # rad, from which on the range of a joint may be in degrees
 LAGS_S = np.arange(-0.08, 0.1301, 0.01)  # longer ones are ambiguous in a motion with a period
 LATE_S = 0.015
 SHARPER = 0.98  # error with a shift over the error without, for a late effort
@@ -102,6 +105,9 @@ class ModelChecks:
             yield fast
             return
         known = [k for k in range(len(self.names)) if np.isfinite(rows.effort[:, k]).all() and rows.effort[:, k].any()]
+        if unit := self._unit_of_positions(rows, known):
+            yield unit
+            return
         exchanged = list(self._exchanged(rows, known))
         yield from exchanged
         if not exchanged and (reversed_joints := list(self._reversed(rows, known))):
@@ -151,6 +157,33 @@ class ModelChecks:
             f"{CUTOFF_HZ:g} Hz; the model is too imprecise there, and the efforts are not checked with it"
         )
         return LogFinding(kind="fast motion", joint=self.names[worst], value=float(shares[worst]), text=text)
+
+    def _unit_of_positions(self, rows: _Rows, known: list[int]) -> LogFinding | None:
+        """Radians that were taken for degrees, or degrees for radians, if the model explains all efforts better so."""
+        turning = np.array([not self.samples.slides[column] for column in self._order])
+        if not turning.any():
+            return None
+        rows = _thinned(rows)
+        before = {k: _left(self._with_model(rows, k), rows.effort[:, k]) for k in known}
+        widest = float(np.ptp(rows.q[:, turning], axis=0).max())
+        for factor, is_possible, what in (
+            (TURN, widest * TURN < MOST_RANGE, "rad and were taken for deg"),
+            (1.0 / TURN, widest > MOST_RANGE, "deg and were taken for rad"),
+        ):
+            if not is_possible:
+                continue
+            scaled = self._along(rows, np.where(turning, factor, 1.0))
+            after = {k: _left(self._with_model(scaled, k), rows.effort[:, k]) for k in known}
+            judged = [k for k in known if min(before[k], after[k]) < 1.0 - EXPLAINED]
+            ratio = sum(after[k] for k in judged) / max(sum(before[k] for k in judged), EXACT)
+            if judged and max(after[k] for k in judged) < 1.0 - EXPLAINED and ratio < REVERSED:
+                joints = ", ".join(name for name, turns in zip(self.names, turning, strict=True) if turns)
+                text = (
+                    f"{joints}: the positions are in {what}: with {factor:.3g} times these, gravity, inertia and "
+                    f"friction leave {100.0 * ratio:.2g} % of what they leave now of the efforts"
+                )
+                return LogFinding(kind="unit of position", joint=joints, value=ratio, text=text, refuses=True)
+        return None
 
     def _own(self, rows: _Rows, joint: int) -> Floats:
         """Basis (n, m) of one joint's effort with parameters of its own, and friction."""
@@ -211,8 +244,7 @@ class ModelChecks:
         efforts. One of them has to be clear, and the other to confirm it. The model then tells which efforts have the
         wrong sign. An arm and its mirror image are told apart by the number of wrong signs, then by the model.
         """
-        every = max(1, len(rows.Y) // REVERSED_ROWS)
-        rows = _Rows(*(each[::every] for each in (rows.Y, rows.effort, rows.velocity, rows.acceleration, rows.q)))
+        rows = _thinned(rows)
         turned = set[int]()
         while found := list(self._better_reversed(rows, known, turned)):
             best, *others = sorted(found, key=lambda each: (each.faults, each.error))
@@ -260,7 +292,11 @@ class ModelChecks:
         """The rows along the motion with the opposite sign of one joint; efforts are unchanged."""
         signs = np.ones(len(self.names))
         signs[joint] = -1.0
-        q, v, a = (signs * each for each in (rows.q, rows.velocity, rows.acceleration))
+        return self._along(rows, signs)
+
+    def _along(self, rows: _Rows, factors: Floats) -> _Rows:
+        """The rows along the motion times the factors (k,) of the joints; efforts are unchanged."""
+        q, v, a = (factors * each for each in (rows.q, rows.velocity, rows.acceleration))
         return replace(rows, Y=self.regressor(q, v, a)[:, :, self.base.columns], q=q, velocity=v, acceleration=a)
 
     def _with_model(self, rows: _Rows, joint: int) -> Floats:
@@ -401,6 +437,12 @@ class ModelChecks:
         without, whole = (np.linalg.lstsq(part, target, rcond=None)[0] for part in (columns[:, :width], columns))
         before, after = target - columns[:, :width] @ without, target - columns @ whole
         return 1.0 - float(after @ after / (before @ before)), float(whole[width])
+
+
+def _thinned(rows: _Rows) -> _Rows:
+    """At most twice FEWER_ROWS of the rows, at even distances."""
+    every = max(1, len(rows.Y) // FEWER_ROWS)
+    return _Rows(*(each[::every] for each in (rows.Y, rows.effort, rows.velocity, rows.acceleration, rows.q)))
 
 
 def _friction(rows: _Rows, joint: int) -> Floats:

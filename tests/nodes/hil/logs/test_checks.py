@@ -199,6 +199,24 @@ def test_positions_that_are_taken_for_degrees_have_no_other_finding() -> None:
     assert not [finding for finding in found if "effort" in finding.kind]
 
 
+@pytest.mark.parametrize("change", [np.radians, np.degrees])
+@pytest.mark.parametrize("has_velocity", [False, True])
+def test_another_unit_of_the_positions_is_told_by_the_efforts(
+    change: Callable[[Floats], Floats], has_velocity: bool
+) -> None:
+    samples, endless = clean(), np.full(4, np.inf)
+    velocity = change(samples.velocity) if has_velocity else np.full_like(samples.velocity, np.nan)
+    wrong = replace(samples, position=change(samples.position), velocity=velocity, lower=-endless, upper=endless)
+    (refused,) = (finding for finding in check_log(wrong, build("arm_4dof")) if finding.refuses)
+    assert refused.kind == "unit of position"
+    assert refused.joint == "joint_1, joint_2, joint_3, joint_4"
+    assert refused.value < 0.1
+
+
+def test_a_motion_as_small_as_that_of_a_wrong_unit_is_a_hint() -> None:
+    assert kinds(replace(clean(), position=np.radians(clean().position))).get("small motion") == ""
+
+
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
 def test_a_wrong_unit_of_the_times_is_one_finding(factor: float) -> None:
     found = check_log(replace(clean(), time=factor * clean().time), build("arm_4dof"))
