@@ -40,6 +40,7 @@ class Rows:
     ripple           (n, n_q), see `Recorded`; 0 where there is none
     noise            (2, n_q) variances that noise of the positions has in the velocities and accelerations
     inertia          (n_q,) inertia that each joint moves by the model before, kg m2 or kg
+    driven           (n_q,) whether a joint's recorded effort is not 0 throughout
     """
 
     raw: Array
@@ -56,6 +57,7 @@ class Rows:
     ripple: Array
     noise: Array
     inertia: Array
+    driven: Mask
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,9 @@ def rows_of(
     noise = np.average(
         [noise_of(part, cutoffs_hz) for part in parts], axis=0, weights=[len(part.time) for part in parts]
     )
+    driven = np.any([np.nan_to_num(part.effort).any(axis=0) for part in parts], axis=0)
     rate_hz, inertia = parts[0].rate_hz / steps[0], _moved(regressor, base, q[:: max(1, len(q) // MOST_POSES)], pi)
-    return Rows(raw, filtered, y, smooth, block, time, q, v, a, rate_hz, scales, ripple, noise, inertia)
+    return Rows(raw, filtered, y, smooth, block, time, q, v, a, rate_hz, scales, ripple, noise, inertia, driven)
 
 
 def _moved(regressor: LinearEfforts, base: BaseParameters, q: Array, pi: Array) -> Array:

@@ -398,7 +398,7 @@ def _shows(effort: Array, regression: Regression, rows: Rows, free: Mask) -> boo
     joints = [j for j in range(regression.n_q) if free[regression.friction_slice(j)].any()]
     unscaled = free.copy()
     unscaled[regression.n_b + COLUMNS.index("gain") :: len(COLUMNS)] = False
-    recorded = Regression(regression.prior, regression.raw, regression.raw, regression.weights)
+    recorded = Regression(regression.prior, regression.raw, regression.raw, regression.weights, regression.driven)
     H, left, right = recorded.equations(joints)[0], 0.0, np.zeros(regression.size)
     for j in joints:
         at = (rows.block >= 0) & np.isfinite(rows.y[:, j])

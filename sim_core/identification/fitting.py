@@ -36,7 +36,9 @@ from sim_core.identification.result import (
     JointScore,
     Prediction,
     held_out_errors,
+    opposed_joints,
     outcome_of,
+    pooled,
     unsure,
 )
 from sim_core.identification.rigid_tree import rigid_tree
@@ -64,7 +66,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 CUTOFFS_HZ = (1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0)
 PRIOR_WEIGHTS = tuple(10.0**power for power in range(-2, 6))
 LEAST_RADIUS = 0.01  # m: smallest radius of gyration per axis that the prior gives to a link
-HELD = 1e6  # precision of what stays at the prior, in reciprocal squares of its plausible size
+HELD = 100.0  # precision with which what the motion does not tell stays at the prior, over that of the data
 NOT_TOLD = 10.0  # weight of the prior in what no effort determines; it changes only to be consistent
 PASSES = 3  # of a fit with errors of the measurement, which are linear about the model of the pass before
 LEAST_ERROR = 1e-12  # mean squared error over variance; less is rounding of simulated efforts
@@ -212,6 +214,9 @@ class _Fitter:
             if left:
                 x = choice.regression.solve(choice.together, choice.weight, choice.free, self._start(choice.inertia))
         models, pi = self._models(choice)
+        if choice.inertia and self._pooled(choice, models["friction"]) <= self._pooled(choice, models["after"]):
+            choice = replace(choice, inertia=False)
+            models, pi = self._models(choice)
         return self._collected(choice, models, pi, constant_sd)
 
     def _choice(
@@ -264,6 +269,11 @@ class _Fitter:
         pi, friction = np.split(consistent, [len(self.pi_before)])
         after = np.concatenate([self.base.B @ pi, friction])
         return {"before": before, "friction": alone, "after": after, "free": free}, pi
+
+    def _pooled(self, choice: _Choice, x: Array) -> float:
+        """Error on the held-out part of all joints that are fitted together, by unknowns x."""
+        z = choice.regression.rows(x)
+        return pooled(held_out_errors(choice.rows, z, self.prior)[choice.together])
 
     def _solved(self, choice: _Choice, free: Mask, start: Array) -> tuple[Array, Mask]:
         """(unknowns x, which of them were fitted): of the free ones those that the motion determines.
@@ -367,15 +377,13 @@ class _Fitter:
         H, g = (each.copy() for each in regression.equations(choice.together))
         spread = self.prior.base_covariance[:n_beta, :n_beta]
         precision = choice.weight * np.linalg.inv(spread)
-        precision += np.diag(np.where(told[:n_beta], 0.0, HELD / np.diag(spread)))
+        precision += np.diag(np.where(told[:n_beta], 0.0, HELD * np.diag(H)[:n_beta]))
         H[:n_beta, :n_beta] += precision
         g[:n_beta] += precision @ self.prior.beta[:n_beta]
         lift = np.zeros((regression.size, regression.size - n_beta + n_i))
         lift[:n_beta, :n_i], lift[n_beta:, n_i:] = B, np.eye(regression.size - n_beta)
         H, g = lift.T @ regression.with_prior(H, 0.0) @ lift, lift.T @ g
-        held = [k for k in range(0, n_i, 10) if not B[:, k].any()]
-        sizes = np.diag(self.prior.covariance)[:n_i].copy()
-        sizes[held] /= HELD
+        sizes = np.diag(self.prior.covariance)[:n_i]
         rest = np.diag(1.0 / sizes) - B.T @ np.linalg.solve((B * sizes) @ B.T, B)  # of what no effort determines
         H[:n_i, :n_i] += NOT_TOLD * rest
         g[:n_i] += NOT_TOLD * rest @ prior
@@ -385,7 +393,6 @@ class _Fitter:
         signs = regression.signed[n_beta:][told[n_beta:]]
         links = len(self.regressor.links)
         found[chosen] = consistent_minimum(H[np.ix_(chosen, chosen)], right, found[chosen], links, signs)
-        found[held] = prior[held]
         return found
 
     # -- the result ---------------------------------------------------------------------------------------------------
@@ -395,6 +402,7 @@ class _Fitter:
     ) -> FitResult:
         rows, regression, names = choice.rows, choice.regression, self.joints
         z = {name: regression.rows(x) for name, x in models.items()}
+        opposed = opposed_joints(rows, z["after"], sorted(choice.apart | choice.unexplained))
         for j in sorted(choice.apart | choice.unexplained):
             for name, has_inertia in (("friction", False), ("after", True), ("free", True)):
                 z[name][j] = self._alone(regression, j, has_inertia)
@@ -406,6 +414,12 @@ class _Fitter:
             reason += (
                 f"; the efforts of {doubtful} do not fit any motion there, and if its positions are wrong, all other "
                 "efforts were fitted along a wrong motion"
+            )
+        if opposed and choice.inertia and outcome == BETTER:
+            outcome, changes = NOT_CERTAIN, {j: unsure(change) for j, change in changes.items()}
+            reason += (
+                f"; the efforts of {', '.join(names[j] for j in opposed)}, which were not fitted with the others, are "
+                "opposite to those of the corrected model"
             )
         estimates = self._estimates(choice, models, constant_sd)
         refused = {names[j]: why for j, why in choice.unexplained.items()}

@@ -68,14 +68,14 @@ class Regression:
     fitted   sums of the filtered rows, of which the parameters are fitted
     raw      sums of the rows as recorded, by which a fit is judged
     weights  (n_q,) of the rows: reciprocal variances of their errors
+    driven   (n_q,) joints whose recorded effort is not 0 throughout
     """
 
-    def __init__(self, prior: Prior, fitted: Sums, raw: Sums, weights: Array) -> None:
-        self.prior, self.fitted, self.raw, self.weights = prior, fitted, raw, weights
+    def __init__(self, prior: Prior, fitted: Sums, raw: Sums, weights: Array, driven: Mask) -> None:
+        self.prior, self.fitted, self.raw, self.weights, self.driven = prior, fitted, raw, weights, driven
         self.n_b, self.n_q = len(prior.beta), fitted.AA.shape[1]
         self.size = self.n_b + self.n_q * N_FRICTION
         self._equations: dict[tuple[tuple[int, ...], int | None], tuple[Array, Array]] = {}
-        self.driven = raw.yy.sum(axis=0) > 0.0  # (n_q,) joints whose effort is not 0 throughout
         self.signed = np.concatenate(
             [np.zeros(self.n_b, dtype=bool), np.tile([name in NOT_NEGATIVE for name in COLUMNS], self.n_q)]
         )

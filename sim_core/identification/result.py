@@ -11,12 +11,14 @@ import numpy as np
 from sim_core.identification.base_parameters import BaseParameters
 from sim_core.identification.design import HELD_OUT, Rows
 from sim_core.identification.estimates import Estimate, Refusal
+from sim_core.identification.intervals import factor_with_sd
 from sim_core.identification.regression import GAIN_T, LEAST_GAIN, Prior, gain
 from sim_core.identification.selection import AGREES, spread_of
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 BLOCKS = 8  # of the held-out part, for paired tests
 CHANCE = 0.05  # of calling any joint better or worse that is not
+REVERSED = 0.5  # share of the model's efforts with opposite sign in recorded ones, from which on a sensor is reversed
 BETTER, WORSE, NO_CHANGE = "better", "worse", "no certain change"
 NOT_CERTAIN = "not certain"
 
@@ -126,10 +128,9 @@ def outcome_of(
     whole = {name: held_out_errors(rows, z[name], prior)[joints] for name in ("before", "after")}
     surely = float(stdtrit(BLOCKS - 1, 1.0 - CHANCE / len(joints)))
     found = {j: _change(blocks["before"][:, k], blocks["after"][:, k], surely) for k, j in enumerate(joints)}
-    pooled = {name: float(np.sqrt(np.minimum(each**2, 1.0).mean())) for name, each in whole.items()}
     text = (
-        f"error on the held-out part {pooled['after']:.3g} of the efforts' standard deviation, "
-        f"before {pooled['before']:.3g}"
+        f"error on the held-out part {pooled(whole['after']):.3g} of the efforts' standard deviation, "
+        f"before {pooled(whole['before']):.3g}"
     ) + (", where a joint counts at most 1" if max(whole["before"].max(), whole["after"].max()) > 1.0 else "")
     faults = [
         f"{names[j]} is predicted worse than before, {whole['after'][k]:.3g} after {whole['before'][k]:.3g}"
@@ -150,6 +151,27 @@ def outcome_of(
     if t >= GAIN_T:
         return BETTER, text, found
     return NOT_CERTAIN, text, {j: unsure(change) for j, change in found.items()}
+
+
+def pooled(errors: Array) -> float:
+    """Root mean square of the joints' errors over standard deviation, where a joint counts at most 1."""
+    return float(np.sqrt(np.minimum(errors**2, 1.0).mean()))
+
+
+def opposed_joints(rows: Rows, z: Array, joints: Sequence[int]) -> list[int]:
+    """Those of some joints whose held-out efforts contain a small part of those by z (n_q, k), of opposite sign.
+
+    A reversed sensor shows all of them. A small part of opposite sign comes from wrong positions or links.
+    """
+    found, at = [], rows.block == HELD_OUT
+    for j in joints:
+        known = at & np.isfinite(rows.y[:, j])
+        model = rows.raw[known, j] @ z[j]
+        if known.any() and model.any():
+            factor, sd = factor_with_sd(model[:, None], rows.y[known, j])
+            if -REVERSED < factor < -2.0 * sd:
+                found.append(j)
+    return found
 
 
 def unsure(change: str) -> str:

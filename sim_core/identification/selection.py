@@ -40,7 +40,7 @@ def free_unknowns(
 def regression_of(prior: Prior, rows: Rows, blocks: int) -> Regression:
     fitted = sums_of(rows.filtered, rows.y_filtered, rows.block, blocks)
     raw = sums_of(rows.raw, rows.y, rows.block, blocks)
-    return Regression(prior, fitted, raw, 1.0 / variances_of(rows, prior))
+    return Regression(prior, fitted, raw, 1.0 / variances_of(rows, prior), rows.driven)
 
 
 def variances_of(rows: Rows, prior: Prior) -> Array:
@@ -65,8 +65,8 @@ def spread_of(y: Array, raw: Array, prior: Prior) -> Array:
 
 
 def is_without_motor(rows: Rows, joint: int) -> bool:
-    """Whether the joint's effort is 0 wherever it is known. Its row, fitted alone, has no scale."""
-    return not np.nan_to_num(rows.y[:, joint]).any()
+    """Whether the joint's recorded effort is 0 wherever it is known. Its row, fitted alone, has no scale."""
+    return not rows.driven[joint]
 
 
 def is_zero(rows: Rows, joint: int) -> bool:
@@ -80,7 +80,7 @@ def reweighted(regression: Regression, joints: list[int], errors: frozenset[str]
     error = regression.validated(joints, FIRST_WEIGHT, free_unknowns(regression, joints, True, (), errors)).mean(axis=0)
     weights = regression.weights.copy()
     weights[joints] = 1.0 / error[joints]
-    return Regression(regression.prior, regression.fitted, regression.raw, weights)
+    return Regression(regression.prior, regression.fitted, regression.raw, weights, regression.driven)
 
 
 def lowest_within_chance(errors: Array) -> int:
@@ -144,7 +144,7 @@ def joints_of_another_size(
         factors[j] = factor_with_sd(np.column_stack([weight, inertia, friction])[known], y[known])
     median = float(np.median([factor for factor, _ in factors.values()])) if len(factors) > 2 else 0.0
     for j, (factor, sd) in factors.items():
-        if median > 0.0 and (factor + 2.0 * sd < median / FACTOR or factor - 2.0 * sd > median * FACTOR):
+        if median > 0.0 and factor + 2.0 * sd < median / FACTOR:
             found[j] = (
                 f"its efforts contain {factor:.2g} times the gravity of the model, those of the other joints about "
                 f"{median:.2g} times; check its unit and motor constant"
@@ -187,7 +187,7 @@ def without_contradictions(
         scaled[j] = (
             1.0 / regression.validated([j], FIRST_WEIGHT, free_unknowns(regression, [j], True, (), errors))[:, j].mean()
         )
-    regression = Regression(regression.prior, regression.fitted, regression.raw, scaled)
+    regression = Regression(regression.prior, regression.fitted, regression.raw, scaled, regression.driven)
     while len(joints) > 2:
         with_all = regression.validated(joints, FIRST_WEIGHT, free_unknowns(regression, joints, True, (), errors))
         if (with_all.mean(axis=0) < AGREES * variances)[joints].all():

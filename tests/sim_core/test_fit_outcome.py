@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sim_core.identification.design import HELD_OUT, Rows
-from sim_core.identification.result import BETTER, BLOCKS, NO_CHANGE, WORSE, outcome_of
+from sim_core.identification.result import BETTER, BLOCKS, NO_CHANGE, WORSE, opposed_joints, outcome_of
 from sim_core.identification.selection import mistaken_size
 
 NAMES = ("shoulder", "elbow", "wrist")
@@ -58,6 +58,19 @@ def test_a_gain_that_may_be_chance_is_not_certain_and_then_no_joint_is_called_be
     assert judged((0.5, 0.2), (0.3, 0.1), (0.4, 0.0))[0::2] == ("better", {0: BETTER, 1: BETTER})
     assert judged((0.5, 0.2), (0.3, 0.1), (1.0, 0.0))[0::2] == ("not certain", {0: NO_CHANGE, 1: NO_CHANGE})
     assert judged((0.5, 0.2), (0.3, 0.1), (2.0, 0.0))[0] == "not better"
+
+
+@pytest.mark.parametrize(
+    ("factor", "is_opposed"), [(-0.08, True), (-0.2, True), (-1.0, False), (0.0, False), (0.05, False), (1.0, False)]
+)
+def test_a_small_part_of_the_models_efforts_with_opposite_sign_is_no_unit_and_no_reversed_sensor(
+    factor: float, is_opposed: bool
+) -> None:
+    random, n = np.random.default_rng(0), 800
+    raw = random.normal(size=(n, 1, 1))
+    y = factor * raw[:, :, 0] + 0.05 * random.normal(size=(n, 1))
+    rows = cast(Rows, SimpleNamespace(block=np.full(n, HELD_OUT), y=y, raw=raw))
+    assert opposed_joints(rows, np.ones((1, 1)), [0]) == ([0] if is_opposed else [])
 
 
 @pytest.mark.parametrize(
