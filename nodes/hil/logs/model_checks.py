@@ -32,7 +32,8 @@ UNIT = 0.2  # efforts over gravity, below which their unit is wrong
 FACTOR = 1.3  # between a joint's factor of gravity and the median, from which on it is named
 CERTAIN_FACTOR = 4.0  # the same, from which on it is certain
 EXPLAINED = 0.7  # share of the variance that the model with friction explains, for findings from it
-BETTER = 0.6  # ratio of the errors, for an exchange
+BETTER, HINTED = 0.6, 0.85  # ratio of the errors, for an exchange, and for one that is a hint
+BLOCKS, T = 10, 3.0  # parts of a log, in which errors are compared, and the t-value of their mean logarithm
 REVERSED, CONFIRMED = 0.5, 0.9  # the same, for a joint with the opposite sign, by one of two models and by the other
 EXACT = 1e-4  # share of the variance that filter and rounding leave
 FEWER_ROWS = 1000  # for which every joint is reversed, or every pair is exchanged
@@ -110,6 +111,7 @@ class ModelChecks:
             return
         exchanged = list(self._exchanged(rows, known))
         yield from exchanged
+        exchanged = [finding for finding in exchanged if finding.refuses]
         if not exchanged and (reversed_joints := list(self._reversed(rows, known))):
             yield from reversed_joints
             return  # whatever else is found along a wrong motion is a consequence
@@ -195,7 +197,7 @@ class ModelChecks:
         """The pair of joints whose efforts, or all of whose channels, fit better when they are exchanged.
 
         The model with friction judges first; then, for a model that is far off, parameters of each joint's own judge
-        the efforts.
+        the efforts. A gain of all joints by exchanged channels that is smaller, and beyond chance, is a hint.
         """
         columns = {k: self._with_model(rows, k) for k in known}
         straight = {k: _left(columns[k], rows.effort[:, k]) for k in known}
@@ -205,10 +207,29 @@ class ModelChecks:
             if min(straight[i], straight[j]) < UNLIKE:
                 continue
             efforts = _left(columns[i], rows.effort[:, j]), _left(columns[j], rows.effort[:, i])
-            for kind, errors in (("efforts", efforts), ("joints", self._errors_if_exchanged(i, j))):
-                ratio = sum(errors) / (straight[i] + straight[j])
-                if max(errors) < 1.0 - EXPLAINED and ratio < BETTER and (best is None or ratio < best[0]):
-                    best = ratio, kind, i, j
+            ratio = sum(efforts) / (straight[i] + straight[j])
+            if max(efforts) < 1.0 - EXPLAINED and ratio < BETTER and (best is None or ratio < best[0]):
+                best = ratio, "efforts", i, j
+        hint: tuple[float, str, int, int] | None = None
+        thinned = _thinned(rows)
+        before = {k: self._left_in_blocks(thinned, k) for k in known}
+        for i, j in pairs:
+            other = self._along_exchanged(thinned, i, j)
+            if other is None:
+                continue
+            after = {k: self._left_in_blocks(other, k) for k in known}
+            judged = [k for k in known if min(before[k].sum(), after[k].sum()) < 1.0 - EXPLAINED]
+            if max(after[i].sum(), after[j].sum()) > 1.0 - EXPLAINED:
+                continue
+            now, then = (np.sum([each[k] for k in judged], axis=0) for each in (before, after))
+            share = float(then.sum() / now.sum())
+            if not _is_lower(then, now):
+                continue
+            ratio = float((after[i] + after[j]).sum()) / (straight[i] + straight[j])
+            if share < BETTER and (best is None or ratio < best[0]):
+                best = ratio, "joints", i, j
+            elif share < HINTED and (hint is None or ratio < hint[0]):
+                hint = ratio, "joints", i, j
         if best is None:
             own = {k: self._own(rows, k) for k in known}
             error = {(i, j): _left(own[i], rows.effort[:, j]) for i in known for j in known}
@@ -217,25 +238,31 @@ class ModelChecks:
                 worst = max(error[i, j], error[j, i])
                 if worst < 1.0 - EXPLAINED and ratio < BETTER and (best is None or ratio < best[0]):
                     best = ratio, "efforts", i, j
-        if best is not None:
-            both, kind = f"{self.names[best[2]]}, {self.names[best[3]]}", f"exchanged {best[1]}"
-            what = "efforts" if best[1] == "efforts" else "channels"
-            text = f"{both}: the {what} of these joints are exchanged: they fit better the other way round"
-            yield LogFinding(kind=kind, joint=both, value=best[0], text=text, refuses=True)
+        found = best or hint
+        if found is None:
+            return
+        ratio, what, i, j = found
+        both, kind = f"{self.names[i]}, {self.names[j]}", f"exchanged {what}"
+        channels = "efforts" if what == "efforts" else "channels"
+        are = "are" if best else "may be"
+        text = f"{both}: the {channels} of these joints {are} exchanged: they fit better the other way round"
+        yield LogFinding(kind=kind, joint=both, value=ratio, text=text, refuses=best is not None)
 
-    def _errors_if_exchanged(self, i: int, j: int) -> tuple[float, float]:
-        """Shares of the variance that the model leaves in the efforts of two joints that change all their channels.
-
-        (1, 1) if the positions would be beyond the limits.
-        """
+    def _along_exchanged(self, rows: _Rows, i: int, j: int) -> _Rows | None:
+        """The rows if two joints change all their channels; None if the positions would be beyond the limits."""
         order = list(range(len(self.names)))
         order[i], order[j] = j, i
-        columns = [self._order[k] for k in order]
-        rows = self._rows(self.samples.position[:, columns], self.samples.effort[:, columns])
-        if rows is None or not self._within_limits(order):
-            return 1.0, 1.0
-        first, second = (_left(self._with_model(rows, k), rows.effort[:, k]) for k in (i, j))
-        return first, second
+        if not self._within_limits(order):
+            return None
+        q, v, a, effort = (each[:, order] for each in (rows.q, rows.velocity, rows.acceleration, rows.effort))
+        return _Rows(self.regressor(q, v, a)[:, :, self.base.columns], effort, v, a, q)
+
+    def _left_in_blocks(self, rows: _Rows, joint: int) -> Floats:
+        """Shares (BLOCKS,) of the variance of a joint's effort that the model with friction leaves in parts."""
+        basis, effort = self._with_model(rows, joint), rows.effort[:, joint]
+        squares = (effort - basis @ (basis.T @ effort)) ** 2
+        spread = float(np.sum((effort - effort.mean()) ** 2))
+        return np.array([part.sum() for part in np.array_split(squares, BLOCKS)]) / max(spread, 1e-300)
 
     def _reversed(self, rows: _Rows, known: list[int]) -> Iterator[LogFinding]:
         """Joints along whose reversed motion the efforts of all joints fit better by far.
@@ -487,6 +514,12 @@ def _fit_of_body(columns: Floats, target: Floats) -> tuple[Floats, float]:
     sizes = np.maximum(np.linalg.norm(centered, axis=0), 1e-300)
     coefficients, left = nnls(centered / sizes, spread)
     return np.asarray(coefficients / sizes), float(left**2 / max(float(spread @ spread), 1e-300))
+
+
+def _is_lower(after: Floats, before: Floats) -> bool:
+    """Whether errors (n,) of parts of a log are lower beyond chance."""
+    change = np.log(np.maximum(after, 1e-300)) - np.log(np.maximum(before, 1e-300))
+    return bool(change.mean() < -T * change.std(ddof=1) / np.sqrt(len(change)))
 
 
 def _filtered(values: Floats, cutoff_hz: float, rate_hz: float) -> Floats:

@@ -272,6 +272,16 @@ def test_a_swing_near_resonance_has_the_right_sign_though_the_models_inertia_is_
     assert [finding.kind for finding in found if finding.refuses] == ([] if sign > 0.0 else ["sign of effort"])
 
 
+def test_exchanged_joints_are_named_where_the_model_explains_most_of_the_efforts_as_recorded() -> None:
+    samples = clean()
+    friction = 3.0 * samples.effort.std(axis=0) * np.tanh(samples.velocity / 0.02)
+    channels = {"position": samples.position, "velocity": samples.velocity, "effort": samples.effort + friction}
+    whole = {name: exchanged(values, 1, 2) for name, values in channels.items()}
+    found = check_log(replace(samples, **whole), build("arm_4dof"))
+    assert [finding.kind for finding in found if finding.joint == "joint_2, joint_3"] == ["exchanged joints"]
+    assert "exchanged joints" not in kinds(replace(samples, **channels))
+
+
 def test_nothing_is_refused_in_a_log_of_a_real_robot() -> None:
     log = import_log(read_tables(RICMONK / "swing.csv"), read_columns(RICMONK / "swing.toml"))
     endless = np.full(3, np.inf)
