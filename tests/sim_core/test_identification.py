@@ -287,20 +287,23 @@ def test_the_corrected_model_is_the_free_one_if_that_is_consistent() -> None:
         assert abs(score.after - score.free) < 1e-3, name
 
 
+def loaded(load: float) -> Recorded:
+    """A recording of the robot with a load (kg) beside the centre of its last link."""
+    tree = rigid_tree(model(), names())
+    *others, last = tree.bodies
+    mass, center = value_of(last.mass), np.array([value_of(x) for x in last.center_of_mass])
+    both = center + load / (mass + load) * np.array([0.02, -0.01, 0.05])
+    heavier = dataclasses.replace(last, mass=mass + load, center_of_mass=tuple(both.tolist()))
+    robot = Regressor(dataclasses.replace(tree, bodies=(*others, heavier)))
+    time, q, v, a = motion(20.0)
+    tau = robot(q, v, a) @ robot.pi + VISCOUS * v
+    return Recorded(time, q, tau + coloured(np.random.default_rng(7), *tau.shape, 0.1))
+
+
 @pytest.mark.parametrize("load", [1.0, 3.0])
 def test_a_load_many_times_heavier_than_the_last_link_is_found_as_bodies_of_positive_density(load: float) -> None:
     """The first moments and inertias that the motion does not tell move as far as the load's need."""
-    tree = rigid_tree(model(), names())
-    *others, last = tree.bodies
-    mass = value_of(last.mass)
-    at = np.array([0.02, -0.01, 0.05]) + [value_of(x) for x in last.center_of_mass]
-    center = (mass * np.array([value_of(x) for x in last.center_of_mass]) + load * at) / (mass + load)
-    loaded = dataclasses.replace(last, mass=mass + load, center_of_mass=tuple(center.tolist()))
-    robot = Regressor(dataclasses.replace(tree, bodies=(*others, loaded)))
-    time, q, v, a = motion(20.0)
-    tau = robot(q, v, a) @ robot.pi + VISCOUS * v
-    random = np.random.default_rng(7)
-    found = fit(model(), names(), [Recorded(time, q, tau + coloured(random, *tau.shape, 0.1))])
+    found = fit(model(), names(), [loaded(load)])
     assert found.outcome == "better"
     for name, score in found.scores.items():
         assert score.after < score.free + 0.02, name
@@ -309,11 +312,12 @@ def test_a_load_many_times_heavier_than_the_last_link_is_found_as_bodies_of_posi
 
 
 def test_a_joint_that_shows_the_others_efforts_reversed_and_small_makes_a_model_uncertain() -> None:
-    plain, name = recorded(), names()[1]
+    plain, name = loaded(3.0), names()[1]
     for factor, outcome in ((-0.05, "not certain"), (-1.0, "better")):
         effort = plain.effort.copy()
         effort[:, 1] *= factor
         found = fit(model(), names(), [Recorded(plain.time, plain.q, effort)], left_out={name: "a check"})
+        assert found.inertias_fitted
         assert found.outcome == outcome
         assert (f"the efforts of {name}, which were not fitted with the others, are" in found.reason) == (factor > -1.0)
 
