@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 import numpy as np
 
 from nodes.framework.plan.launch_plan import SimPlan
@@ -20,14 +21,15 @@ from sim_core.system import assemble
 
 HORIZON_S = 0.1  # length of a prediction; errors of an unstable motion grow with it
 FEW = 3  # least number of samples in a prediction
+FINER, LEAST_STEP_MS = 4.0, 0.1  # divisor of the time step after a model diverged, and step that is not divided
 
 
 def predicted(measured: Stream, sim: SimPlan, horizon_s: float = HORIZON_S) -> Stream:
     """States of the model at the stamps of the measurement, from predictions over `horizon_s` (s).
 
     Each prediction starts at a measured state. Within it, the measured efforts act, linear between the samples. A
-    prediction ends at a gap. Raises StreamError for a robot with loops or in absolute coordinates, and if joints,
-    velocities or efforts of the model are not measured.
+    prediction ends at a gap. If the model diverges, all are made anew with a smaller time step. Raises StreamError for
+    a robot with loops or in absolute coordinates, and if joints, velocities or efforts of the model are not measured.
     """
     mechanism = build(sim.robot, **with_joint_coordinates(sim.robot, sim.parameters))
     if mechanism.constraints or not mechanism.has_joint_coordinates:
@@ -55,13 +57,17 @@ def predicted(measured: Stream, sim: SimPlan, horizon_s: float = HORIZON_S) -> S
             try:
                 found = _simulated(simulation, stream.position[first], stream.velocity[first], efforts, driven)
             except SimulationDiverged as error:
+                if sim.step_ms > LEAST_STEP_MS:
+                    finer = msgspec.structs.replace(sim, step_ms=sim.step_ms / FINER)
+                    return predicted(measured, finer, horizon_s)
                 raise StreamError(f"the model diverged from t = {start:g} s on: {error.line}") from None
             times = start + sim.step_s * np.arange(len(steps) + 1)
             inner = slice(first + 1, last + 1)
             position[inner] = at_times(stream.time[inner], times, found[0])
             velocity[inner] = at_times(stream.time[inner], times, found[1])
     note = (
-        f"predicted by the model for {horizon_s:g} s at a time, each from a measured state, with the measured efforts"
+        f"predicted by the model for {horizon_s:g} s at a time in steps of {sim.step_ms:g} ms, each from a measured "
+        "state, with the measured efforts"
     )
     return Stream(stream.time, stream.names, position, velocity, stream.effort, (note, *step_notes))
 

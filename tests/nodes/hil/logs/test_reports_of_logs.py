@@ -64,6 +64,16 @@ def test_a_time_step_that_is_too_large_for_friction_is_named_once(tmp_path: Path
     assert "by the friction of joint 'tail'" in line
 
 
+def test_a_model_that_diverges_is_simulated_with_smaller_steps(tmp_path: Path) -> None:
+    strong = tmp_path / "strong.toml"
+    strong.write_text("[joints.tail]\ndamping = 60.0\n")
+    plan = SimPlan(robot="ricmonk", parameters={"corrections": str(strong)})
+    assert "in steps of 1 ms" in predicted(swing(1.0), PLAN).notes[0]
+    found = predicted(swing(1.0), plan)
+    assert "in steps of 0.25 ms" in found.notes[0]
+    assert np.isfinite(found.position).all()
+
+
 def test_each_prediction_starts_at_the_measured_state() -> None:
     measured = swing()
     off = Stream(measured.time, NAMES, measured.position, measured.velocity, 0.0 * measured.position)
