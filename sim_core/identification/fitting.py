@@ -235,7 +235,7 @@ class _Fitter:
         apart |= joints_of_another_size(self.regressor, rows, regression, left)
         together, more = without_contradictions(rows, regression, [j for j in left if j not in apart], self.errors)
         if all(is_without_motor(rows, j) for j in together):
-            why = "; ".join(f"{self.joints[j]}: {text}" for j, text in unexplained.items())
+            why = "; ".join(f"{self.joints[j]}: {text}" for j, text in (apart | more | unexplained).items())
             raise NothingToFitError(
                 "no joint has efforts that gravity, inertia and friction explain" + (why and f"; {why}")
             )
