@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from statistics import median_low
 
 import numpy as np
 
@@ -47,10 +48,13 @@ def _text_table(path: Path) -> Table:
     decimal_comma = _has_decimal_commas(split)
     header = any(_number(cell, decimal_comma) is None for cell in split[0])
     names = _unique([cell.strip() for cell in split[0]]) if header else [str(place) for place in range(len(split[0]))]
-    rows = split[header:]
+    rows, notes = split[header:], list[str]()
+    if len(rows) > 1 and len(rows[-1]) < len(names) and not lines[-1][1].endswith("\n"):
+        rows.pop()
+        notes.append(f"{path.name}: the last line, {lines[-1][0]}, was cut off and is left out")
     if not rows:
         raise LogError(f"{str(path)!r} has a header and no rows")
-    for (number, _), row in zip(lines[header:], rows, strict=True):
+    for (number, _), row in zip(lines[header:], rows, strict=False):
         if len(row) != len(names):
             raise LogError(f"{str(path)!r}: line {number} has {len(row)} cells, the first line has {len(names)}")
     columns: dict[str, Floats] = {}
@@ -62,13 +66,13 @@ def _text_table(path: Path) -> Table:
             texts[name] = f"line {lines[header:][index][0]}: {rows[index][place].strip()[:40]!r}"
         else:
             columns[name] = np.array(values, dtype=float)
-    return Table(path.name, columns, texts)
+    return Table(path.name, columns, texts, notes)
 
 
 def _split(lines: Sequence[str]) -> Iterator[list[str]]:
     """Cells of each line, split at the delimiter that most of the first lines have, otherwise at spaces."""
     first = list(islice(lines, 20))
-    counts = {each: min(line.count(each) for line in first) for each in DELIMITERS}
+    counts = {each: median_low(line.count(each) for line in first) for each in DELIMITERS}
     delimiter = next((each for each in DELIMITERS if counts[each]), None)
     if delimiter is None:
         return (line.split() for line in lines)

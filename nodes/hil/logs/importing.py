@@ -93,7 +93,8 @@ def import_log(tables: Sequence[Table], columns: Columns, folders: Iterable[Path
     mechanism = mechanism_of(columns, folders)
     joints = {joint.name: joint.unit == "m" for joint in mechanism.moving_joints}
     _check_names(columns, mechanism, joints)
-    note = ImportNote(files=[table.name for table in tables], columns=columns)
+    cut = [line for table in tables for line in table.notes]
+    note = ImportNote(files=[table.name for table in tables], columns=columns, notes=cut)
     clock = _Clock(tables, columns, note)
     names = tuple(joints)
     reader = _Reader(tables, clock, note)

@@ -23,11 +23,13 @@ class Table:
     name     name of the file or topic
     columns  {name of a column: (n,) values, NaN where the log has no value}
     texts    {name of a column that is not of numbers: line and content of its first cell that is no number}
+    notes    one line about each part of the file that is left out
     """
 
     name: str
     columns: dict[str, Floats]
     texts: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def find_column(tables: Sequence[Table], name: str) -> tuple[int, Floats]:

@@ -251,6 +251,18 @@ def test_a_guess_takes_measured_columns_that_change(robot: str, text: str, line:
     assert line in table.read_text()
 
 
+def test_a_last_line_that_was_cut_off_is_left_out_and_one_in_the_middle_is_refused(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("t,x\n0.0,1\n0.1,2\n0.2")
+    (table,) = read_tables(log)
+    assert table.columns["x"].tolist() == [1.0, 2.0]
+    assert table.notes == ["log.csv: the last line, 4, was cut off and is left out"]
+    for text in ("t,x\n0.0,1\n0.1\n0.2,3\n", "t,x\n0.0,1\n0.1,2\n0.2\n"):
+        log.write_text(text)
+        with pytest.raises(LogError, match="has 1 cells, the first line has 2"):
+            read_tables(log)
+
+
 def test_a_guess_names_columns_that_are_not_of_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, table = tmp_path / "log.csv", tmp_path / "guess.toml"
     log.write_text("time,tail_pos,tail_tau\n0.0,0.1,0\n0.1,x,0\n")
