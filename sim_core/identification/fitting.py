@@ -363,8 +363,9 @@ class _Fitter:
     def _consistent(self, choice: _Choice, x: Array, told: Mask) -> Array:
         """[pi; friction] of least error with consistent inertias, and friction that does not drive the joint.
 
-        Only what the motion determines, `told`, differs from the prior by the data. In the rest, pi is as near to the
-        prior as consistent inertias are, and masses without effect are those of the prior.
+        What the motion does not determine, by `told`, is held at the prior, and so are masses without effect; both
+        move if consistent inertias need it, as under a load that is much heavier than a link. In the rest, pi is as
+        near to the prior as consistent inertias are.
 
         x  unknowns without the condition that inertias are consistent
         """
@@ -383,7 +384,8 @@ class _Fitter:
         lift = np.zeros((regression.size, regression.size - n_beta + n_i))
         lift[:n_beta, :n_i], lift[n_beta:, n_i:] = B, np.eye(regression.size - n_beta)
         H, g = lift.T @ regression.with_prior(H, 0.0) @ lift, lift.T @ g
-        sizes = np.diag(self.prior.covariance)[:n_i]
+        sizes = np.diag(self.prior.covariance)[:n_i].copy()
+        sizes[[k for k in range(0, n_i, 10) if not B[:, k].any()]] /= HELD
         rest = np.diag(1.0 / sizes) - B.T @ np.linalg.solve((B * sizes) @ B.T, B)  # of what no effort determines
         H[:n_i, :n_i] += NOT_TOLD * rest
         g[:n_i] += NOT_TOLD * rest @ prior
