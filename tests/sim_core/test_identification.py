@@ -322,6 +322,14 @@ def test_a_joint_that_shows_the_others_efforts_reversed_and_small_makes_a_model_
         assert (f"the efforts of {name}, which were not fitted with the others, are" in found.reason) == (factor > -1.0)
 
 
+def test_inertias_are_kept_if_friction_alone_predicts_the_held_out_part_as_well() -> None:
+    heavy, light = loaded(1.0), loaded(0.0)
+    early = heavy.time[:, None] < 0.7 * heavy.time[-1]  # the load is put down before the held-out part
+    found = fit(model(), names(), [Recorded(heavy.time, heavy.q, np.where(early, heavy.effort, light.effort))])
+    assert not found.inertias_fitted
+    np.testing.assert_array_equal(found.pi, found.pi_before)
+
+
 def test_a_joint_without_motor_has_no_gain() -> None:
     plain = recorded()
     effort = plain.effort.copy()
