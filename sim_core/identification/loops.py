@@ -25,6 +25,7 @@ from sim_core.mechanism import Constraint, JointRelation, Mechanism
 Array = np.ndarray[Any, np.dtype[np.float64]]
 ITERATIONS, CLOSED = 30, 1e-9  # of Newton's method; violation, in units of Phi, that one more step closes to rounding
 STEP = 0.1  # rad or m: largest step of an independent joint between two solutions
+FARTHEST = 1e4  # rad or m: way of an independent joint between two samples, from which on a motion diverged
 SINGULAR = 1e-9  # singular value of J_d over its largest, below which a dependent joint does not follow
 SPREAD = 0.15  # of random positions about the start, as a share of the joint's range, or in rad or m
 
@@ -188,7 +189,7 @@ class LoopRegressor:
         closures, n_q = self._closures, len(self._q)
         positions, J, springs = np.empty((len(q), n_q)), np.empty((len(q), *closures.J.shape)), np.empty((len(q), n_q))
         before = self._before.get(len(q))
-        is_near = before is not None and np.abs(q - before[:, self._i]).max(initial=0.0) < STEP
+        is_near = before is not None and np.abs(q[:, self.loops] - before[:, self._l]).max(initial=0.0) < STEP
         self._q[:], closures.v[:] = self._start, 0.0
         closures()
         for k, independent in enumerate(q):
@@ -204,7 +205,10 @@ class LoopRegressor:
         """Move the joints from their last closed position to the one with the independent positions q_i (n_i,)."""
         J, Phi, first = self._closures.J, self._closures.Phi, self._q[self._i].copy()
         change = (q_i - first)[self._in_loops]
-        steps = max(1, int(np.ceil(np.abs(change).max(initial=0.0) / STEP)))
+        farthest = np.abs(change).max(initial=0.0)
+        if not farthest < FARTHEST:  # NaN, too
+            raise self._open_at(q_i)
+        steps = max(1, int(np.ceil(farthest / STEP)))
         for step in range(1, steps + 1):
             self._q[self._d] -= _solved(J[:, self._d], J[:, self._l] @ change / steps)
             self._q[self._i] = first + step / steps * (q_i - first)
@@ -216,8 +220,11 @@ class LoopRegressor:
                     self._closures()
                     break
             else:
-                where = ", ".join(f"{name} {value:.4g}" for name, value in zip(self.joints, q_i, strict=True))
-                raise InvalidRequest(f"robot {self.mechanism.name!r}: the loops do not close at {where}")
+                raise self._open_at(q_i)
+
+    def _open_at(self, q_i: Array) -> InvalidRequest:
+        where = ", ".join(f"{name} {value:.4g}" for name, value in zip(self.joints, q_i, strict=True))
+        return InvalidRequest(f"robot {self.mechanism.name!r}: the loops do not close at {where}")
 
 
 def _product(matrices: Array, vectors: Array) -> Array:

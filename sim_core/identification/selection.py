@@ -117,8 +117,9 @@ def joints_of_another_size(
 ) -> dict[int, str]:
     """{joint: reason} of joints in whose efforts the model's gravity has another size than in the others'.
 
-    The factor of the model's gravity is fitted beside inertia and friction. A joint is named if its interval is beyond
-    FACTOR times the median of all joints, or beyond its reciprocal; and if its efforts are those of `mistaken_size`.
+    The factor of the model's gravity is fitted beside inertia and friction. A joint is named if its interval is below
+    the median of all joints over FACTOR; and if its efforts are those of `mistaken_size`. There is no upper limit: a
+    load at light links is many times their gravity.
     """
     at = rows.block >= 0
     n_b = regression.n_b - regression.prior.n_zero

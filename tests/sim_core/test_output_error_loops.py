@@ -12,7 +12,7 @@ from sim_core.identification.base_parameters import base_parameters
 from sim_core.identification.estimates import surely_changed
 from sim_core.identification.fitting import regressor_of
 from sim_core.identification.loops import LoopRegressor
-from sim_core.identification.output_error.fitting import Commanded, fit_output_error
+from sim_core.identification.output_error.fitting import Commanded, NoShotsError, fit_output_error
 from sim_core.identification.output_error.loop_efforts import LoopEfforts
 from sim_core.identification.output_error.shots import Drive, shots_of
 from sim_core.identification.signals import Recorded
@@ -69,6 +69,20 @@ def test_positions_of_no_closed_loop_are_a_failed_trial() -> None:
     _, efforts, beta = efforts_of(dataclasses.replace(mechanism, constraints=(stretched,), initial_q=(0.2, 2.0, 1.5)))
     with pytest.raises(np.linalg.LinAlgError, match="the loops do not close at crank"):
         efforts.mass_and_bias(beta, np.array([[np.pi]]), np.zeros((1, 1)))
+
+
+def test_a_motion_that_no_closed_loop_has_is_refused_in_a_line() -> None:
+    plain = recorded()
+    (closure,) = four_bar().constraints
+    assert isinstance(closure, Coincidence)
+    short = dataclasses.replace(closure, point_a=(0.12, 0.0, 0.0))  # the crank stays near its start
+    wrong = dataclasses.replace(four_bar(), constraints=(short,))
+    with pytest.raises(NoShotsError, match=r"cannot be simulated along the motion: .* the loops do not close at crank"):
+        fit_output_error(wrong, JOINTS, [plain], ("gain",))
+    _, efforts, beta = efforts_of(four_bar())
+    for position in (np.nan, 1e9):  # of a trial that diverged
+        with pytest.raises(np.linalg.LinAlgError, match="do not close"):
+            efforts.mass_and_bias(beta, np.array([[position]]), np.zeros((1, 1)))
 
 
 def target(t: np.ndarray) -> np.ndarray:

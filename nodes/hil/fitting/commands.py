@@ -113,10 +113,8 @@ def _of_joints(
         servo[joint], signal[:, joint] = True, target[:, column]
         stiffness[joint], damping[joint] = actuator.servo.stiffness, actuator.servo.damping
         limit[joint] = most
-        slack, at = (
-            most / actuator.servo.stiffness if actuator.servo.stiffness else np.inf,
-            q[:, order.index(actuator.joint)],
-        )
+        slack = most / actuator.servo.stiffness if actuator.servo.stiffness else np.inf
+        at = q[:, order.index(actuator.joint)]
         off = np.abs(held[:, column] - np.clip(target[:, column], at - slack, at + slack))
         behind[:, joint] = off > BEHIND * slack
         if mode[column] == VELOCITY:

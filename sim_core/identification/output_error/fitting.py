@@ -120,14 +120,21 @@ def fit_output_error(
 
     kinds    which of `unknowns.KINDS` are fitted; friction always is
     inertia  whether inertias are unknown as well, with the mechanism's as prior
-    Raises NoShotsError, with a one-line reason, if there are too few segments.
+    Raises NoShotsError, with a one-line reason, if there are too few segments, or if the model cannot be simulated
+    along the motion.
     """
     for kind in kinds:
         if kind not in KINDS:
             raise InvalidRequest(f"kinds has {kind!r}; it may have {', '.join(KINDS)}")
-    case = _Case(mechanism, joints, recordings, held or {}, holdout)
     if "backlash" in kinds and (inertia or "stiffness" in kinds):
         raise InvalidRequest("kinds has 'backlash', which cannot be told from inertias and stiffnesses")
+    try:
+        return _fitted(_Case(mechanism, joints, recordings, held or {}, holdout), kinds, inertia)
+    except np.linalg.LinAlgError as error:
+        raise NoShotsError(f"the model cannot be simulated along the motion: {error}") from None
+
+
+def _fitted(case: _Case, kinds: Collection[str], inertia: bool) -> OutputErrorResult:
     free = case.free([kind for kind in kinds if kind != "backlash"], inertia)
     given = case.forward, case.fitted
     found = solve(*given, case.start, free, case.prior)
@@ -157,8 +164,8 @@ class _Case:
         self.drives = [each.drive for each in recordings]
         self.driven = [k for k, name in enumerate(joints) if _is_driven(mechanism, name)]
 
-        held_back = [np.atleast_1d(drive.behind.any(axis=0)) for drive in self.drives if drive.behind is not None]
-        self.behind = tuple(name for k, name in enumerate(joints) if any(bool(each[k]) for each in held_back))
+        held_back = [drive.behind for drive in self.drives if drive.behind is not None]
+        self.behind = tuple(name for k, name in enumerate(joints) if any(each[:, k].any() for each in held_back))
         self.is_servo = np.logical_or.reduce([drive.is_servo for drive in self.drives])
         self.seconds = SERVO_S if self.is_servo.any() else EFFORT_S
         self.fitted, self.held_out = self._shots(recordings, holdout)
